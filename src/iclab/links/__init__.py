@@ -1,0 +1,16 @@
+"""Link functions ``g`` of single-index targets ``y = g(<beta, x>)``, and Gaussian quadrature that is exact on them."""
+
+from iclab.links.hermite import HermiteSeries, hermite_functions
+from iclab.links.link import FunctionLink, Link
+from iclab.links.named import LINK_NAMES, make_link
+from iclab.links.quadrature import gaussian_expectations
+
+__all__ = [
+    "LINK_NAMES",
+    "FunctionLink",
+    "HermiteSeries",
+    "Link",
+    "gaussian_expectations",
+    "hermite_functions",
+    "make_link",
+]

@@ -1,0 +1,225 @@
+"""Links from an expression string such as ``(z**3 - 3*z)/sqrt(6)``, read from a whitelist and never evaluated as code."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+import torch
+from numpy.polynomial import Polynomial, hermite_e
+from scipy.optimize import brentq
+from torch import Tensor
+
+from iclab.errors import InputError
+from iclab.links.hermite import HermiteSeries
+from iclab.links.link import ArrayLike, Link
+
+_MAX_LENGTH = 500
+_MAX_POWER = 60
+
+# name -> (NumPy, torch); the second group has a kink or a jump where its argument is zero.
+_SMOOTH: dict[str, tuple[Callable, Callable]] = {
+    "sin": (np.sin, torch.sin),
+    "cos": (np.cos, torch.cos),
+    "tan": (np.tan, torch.tan),
+    "tanh": (np.tanh, torch.tanh),
+    "sinh": (np.sinh, torch.sinh),
+    "cosh": (np.cosh, torch.cosh),
+    "atan": (np.arctan, torch.atan),
+    "exp": (np.exp, torch.exp),
+    "log": (np.log, torch.log),
+    "sqrt": (np.sqrt, torch.sqrt),
+    "erf": (scipy.special.erf, torch.erf),
+    "sigmoid": (scipy.special.expit, torch.sigmoid),
+    "softplus": (lambda u: np.logaddexp(u, 0.0), torch.nn.functional.softplus),
+}
+_KINKED: dict[str, tuple[Callable, Callable]] = {
+    "abs": (np.abs, torch.abs),
+    "sign": (np.sign, torch.sign),
+    "relu": (lambda u: np.maximum(u, 0.0), torch.relu),
+    "step": (lambda u: (u > 0) * 1.0, lambda u: (u > 0).to(u.dtype)),
+}
+_CONSTANTS = {"pi": math.pi, "e": math.e}
+_HERMITE = {f"he{k}": Polynomial(hermite_e.herme2poly([0] * k + [1])) / math.sqrt(math.factorial(k)) for k in range(1, 9)}
+FUNCTIONS = (*_SMOOTH, *_KINKED, *_HERMITE)
+
+
+def expression_link(text: str, breakpoints: Sequence[float] = ()) -> Link:
+    """The link that ``text`` describes as a function of ``z``.
+
+    Operators ``+ - * / **``, numbers, ``pi``, ``e`` and the functions in `FUNCTIONS` (``he1..he8`` are normalised
+    Hermite polynomials). Kinks and jumps of ``abs``, ``sign``, ``relu`` and ``step`` are found from the zeros of their
+    arguments. A polynomial becomes a `HermiteSeries`, so its coefficients are exact.
+
+    Raises:
+        InputError: for anything outside the whitelist, naming it.
+    """
+    tree = _parse(text)
+    try:
+        polynomial = _evaluate(tree, Polynomial([0.0, 1.0]), "polynomial")
+    except _NotPolynomialError:
+        return _ExpressionLink(text, tree, breakpoints)
+    if not isinstance(polynomial, Polynomial):
+        polynomial = Polynomial([float(polynomial)])
+    if not np.isfinite(polynomial.coef).all():
+        raise InputError(f"the link {text!r} overflows; expected finite coefficients")
+    if polynomial.degree() > _MAX_POWER:
+        raise InputError(f"the link {text!r} has degree {polynomial.degree()}; expected at most {_MAX_POWER}")
+    he = hermite_e.poly2herme(polynomial.coef)
+    normalised = he * np.sqrt([float(math.factorial(k)) for k in range(len(he))])
+    # Cancellation such as z**3 - 3*z leaves exact zeros; what is left of it below rounding is zero as well.
+    weights = hermite_e.poly2herme(np.abs(polynomial.coef)) * np.sqrt([float(math.factorial(k)) for k in range(len(he))])
+    normalised[np.abs(normalised) <= 16 * np.finfo(float).eps * np.abs(weights)] = 0.0
+    return HermiteSeries(normalised, text)
+
+
+class _NotPolynomialError(Exception):
+    pass
+
+
+class _ExpressionLink(Link):
+    def __init__(self, text: str, tree: ast.expr, breakpoints: Sequence[float]) -> None:
+        self._tree = tree
+        super().__init__(text, [*breakpoints, *_kinks(tree)])
+
+    def evaluate(self, z: ArrayLike) -> ArrayLike:
+        with np.errstate(all="ignore"):
+            value = _evaluate(self._tree, z, "torch" if isinstance(z, Tensor) else "numpy")
+        return value if getattr(value, "shape", None) == z.shape else z * 0 + value
+
+
+def _parse(text: str) -> ast.expr:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError("the link is an empty expression; expected a function of z such as (z**3 - 3*z)/sqrt(6)")
+    if len(text) > _MAX_LENGTH:
+        raise InputError(f"the link is an expression of {len(text)} characters; expected at most {_MAX_LENGTH}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        _check(tree, text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the link {text!r} is no expression in z; expected something like (z**3 - 3*z)/sqrt(6)") from None
+    return tree
+
+
+def _check(node: ast.expr, text: str) -> None:
+    """Walk the syntax tree; raise `InputError` at the first thing that is not whitelisted."""
+    match node:
+        case ast.Constant(value=value) if type(value) in (int, float):
+            return
+        case ast.Name(id=name) if name == "z" or name in _CONSTANTS:
+            return
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            _check(operand, text)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow(), right=right):
+            _check(left, text)
+            _check(right, text)
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
+            _check(argument, text)
+        case ast.BinOp(op=ast.BitXor()):
+            raise InputError(f"the link {text!r} uses ^; write ** for a power")
+        case _:
+            found = ast.get_source_segment(text.strip(), node) or type(node).__name__
+            raise InputError(
+                f"the link {text!r} uses {found!r}; expected numbers, z, pi, e, + - * / ** and " + " ".join(FUNCTIONS)
+            )
+
+
+def _evaluate(node: ast.expr, z: Any, mode: str) -> Any:
+    """Value of a checked tree at ``z``: an array, a tensor, or (mode "polynomial") a `Polynomial`."""
+    match node:
+        case ast.Constant(value=value):
+            try:
+                return float(value)
+            except OverflowError:
+                raise InputError(f"the number {str(value)[:12]}... in the link is too large for a float") from None
+        case ast.Name(id=name):
+            return z if name == "z" else _CONSTANTS[name]
+        case ast.UnaryOp(op=op, operand=operand):
+            value = _evaluate(operand, z, mode)
+            return -value if isinstance(op, ast.USub) else value
+        case ast.Call(func=ast.Name(id=name), args=[argument]):
+            return _call(name, _evaluate(argument, z, mode), mode)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _operate(op, _evaluate(left, z, mode), _evaluate(right, z, mode), mode)
+    raise TypeError(f"unchecked node {ast.dump(node)}")
+
+
+def _call(name: str, value: Any, mode: str) -> Any:
+    if name in _HERMITE:
+        result = value * 0
+        for coefficient in _HERMITE[name].coef[::-1]:
+            result = result * value + float(coefficient)
+        return result
+    on_numpy, on_torch = {**_SMOOTH, **_KINKED}[name]
+    if isinstance(value, float):
+        with np.errstate(all="ignore"):
+            return float(on_numpy(value))
+    if mode == "polynomial":
+        raise _NotPolynomialError
+    return on_torch(value) if mode == "torch" else on_numpy(value)
+
+
+def _operate(op: ast.operator, left: Any, right: Any, mode: str) -> Any:
+    try:
+        match op:
+            case ast.Add():
+                return left + right
+            case ast.Sub():
+                return left - right
+            case ast.Mult():
+                return left * right
+            case ast.Div():
+                if mode == "polynomial" and isinstance(right, Polynomial):
+                    raise _NotPolynomialError
+                return left / right
+            case _:
+                return _power(left, right, mode)
+    except (OverflowError, ZeroDivisionError) as error:
+        raise InputError(f"a constant in the link cannot be computed: {error}") from None
+
+
+def _power(base: Any, exponent: Any, mode: str) -> Any:
+    if mode == "polynomial" and (isinstance(base, Polynomial) or isinstance(exponent, Polynomial)):
+        if not (isinstance(exponent, float) and exponent >= 0 and exponent.is_integer()):
+            raise _NotPolynomialError
+        if exponent * max(base.degree(), 1) > _MAX_POWER:
+            raise InputError(f"the link has a power of degree {exponent * base.degree():.0f}; expected at most {_MAX_POWER}")
+        return base ** int(exponent)
+    if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= _MAX_POWER:
+        exponent = int(exponent)
+    value = base**exponent
+    if isinstance(value, complex):
+        raise InputError("the link takes a fractional power of a negative number; expected real values")
+    return value
+
+
+def _kinks(tree: ast.expr) -> list[float]:
+    """Zeros of the arguments of every kinked function in the tree."""
+    grid = np.linspace(-37.0, 37.0, 14_801)
+    found: list[float] = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _KINKED):
+            continue
+        argument = node.args[0]
+
+        def value_at(z: np.ndarray, argument: ast.expr = argument) -> np.ndarray:
+            with np.errstate(all="ignore"):
+                return np.broadcast_to(np.asarray(_evaluate(argument, z, "numpy"), dtype=float), z.shape)
+
+        values = value_at(grid)
+        found.extend(grid[values == 0])
+        for i in np.flatnonzero(values[:-1] * values[1:] < 0):
+            found.append(brentq(lambda t, f=value_at: float(f(np.array([t]))[0]), grid[i], grid[i + 1], xtol=1e-15))
+    # A function that is zero on an interval would fill the list with grid points; its ends are what matters.
+    distinct = np.unique(np.round(found, 14))
+    if len(distinct) > 400:
+        gaps = np.diff(distinct)
+        ends = np.concatenate([[True], gaps > 0.006]) | np.concatenate([gaps > 0.006, [True]])
+        distinct = distinct[ends]
+    return [float(v) for v in distinct]

@@ -1,0 +1,69 @@
+"""Links by name, and `make_link`, the one way from whatever a user gives to a `Link`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from iclab.errors import InputError
+from iclab.links.expression import expression_link
+from iclab.links.hermite import HermiteSeries
+from iclab.links.link import FunctionLink, Link
+
+_NAMED = {
+    **{f"he{k}": f"he{k}(z)" for k in range(1, 9)},
+    "relu": "relu(z)",
+    "abs": "abs(z)",
+    "sign": "sign(z)",
+    "tanh": "tanh(z)",
+    "sin": "sin(z)",
+    "z2exp": "z**2*exp(-z**2)",
+}
+LINK_NAMES = tuple(_NAMED)
+
+
+def make_link(
+    spec: Link | str | Sequence[float] | np.ndarray | Callable,
+    *,
+    breakpoints: Sequence[float] = (),
+    standardise: bool = False,
+) -> Link:
+    """The link that ``spec`` describes.
+
+    Args:
+        spec: a `Link`; a name (``he1`` .. ``he8`` normalised, ``relu``, ``abs``, ``sign``, ``tanh``, ``sin``,
+            ``z2exp`` = ``z^2 exp(-z^2)``); an expression in ``z``; ``"hermite:c0,c1,..."``; a list of normalised
+            Hermite coefficients; or a callable.
+        breakpoints: kinks and jumps that cannot be found from the spec (callables).
+        standardise: subtract the mean and divide by the standard deviation under ``N(0, 1)``.
+
+    Raises:
+        InputError: for anything else, and for links that are constant, not finite or not square-integrable.
+    """
+    if isinstance(spec, Link):
+        link = spec
+    elif isinstance(spec, str):
+        link = _from_text(spec.strip(), breakpoints)
+    elif isinstance(spec, list | tuple | np.ndarray):
+        link = HermiteSeries(spec)
+    else:
+        link = FunctionLink(spec, breakpoints)
+    return link.standardised() if standardise else link
+
+
+def _from_text(text: str, breakpoints: Sequence[float]) -> Link:
+    if text.startswith("standardised(") and text.endswith(")"):
+        return _from_text(text[len("standardised(") : -1], breakpoints).standardised()
+    if text.startswith("hermite:"):
+        try:
+            return HermiteSeries([float(part) for part in text[len("hermite:") :].split(",")])
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"the link {text!r} is no list of numbers; expected hermite:c0,c1,...") from None
+    if text in _NAMED:
+        link = expression_link(_NAMED[text], breakpoints)
+        link.name = text
+        return link
+    return expression_link(text, breakpoints)

@@ -1,0 +1,69 @@
+"""`PromptDistribution`: a law of prompts, sampled in fixed chunks so that data never depend on how they are asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from iclab.errors import check_integer
+from iclab.memory import check_memory
+from iclab.prompts.batch import Prompts
+from iclab.prompts.stream import Stream
+
+CHUNK = 8
+"""Prompts drawn from one generator. Prompt ``i`` is row ``i % CHUNK`` of chunk ``i // CHUNK``, whatever the batch."""
+
+
+class PromptDistribution(ABC):
+    """A law of prompts. A family implements `draw_chunk`; `sample` does the rest."""
+
+    ambient_dim: int
+
+    @abstractmethod
+    def draw_chunk(
+        self, generator: torch.Generator, num_examples: int, num_queries: int, dtype: torch.dtype
+    ) -> Prompts:
+        """Draw exactly ``CHUNK`` prompts from ``generator``."""
+
+    def sample(
+        self,
+        stream: Stream,
+        num_prompts: int,
+        num_examples: int,
+        num_queries: int = 1,
+        *,
+        start: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> Prompts:
+        """Prompts number ``start`` to ``start + num_prompts - 1`` of a stream.
+
+        A prompt is a function of (stream, its number, ``num_examples``, ``num_queries``, dtype) alone: batches may be
+        split, skipped or drawn by any number of workers. Chunks are drawn by ``torch.get_num_threads()`` threads.
+
+        Raises:
+            InputError: for sizes below zero, or above this machine's memory.
+        """
+        num_prompts = check_integer("num_prompts", num_prompts, 1)
+        num_examples = check_integer("num_examples", num_examples, 0)
+        num_queries = check_integer("num_queries", num_queries, 0)
+        start = check_integer("start", start, 0)
+        size = (num_prompts + CHUNK) * (num_examples + num_queries) * (self.ambient_dim + 2) * dtype.itemsize
+        check_memory(
+            f"{num_prompts} prompts of {num_examples} examples and {num_queries} queries in dimension {self.ambient_dim}",
+            2 * size,
+        )
+        first, last = start // CHUNK, (start + num_prompts - 1) // CHUNK
+
+        def draw(chunk: int) -> Prompts:
+            return self.draw_chunk(stream.at(chunk), num_examples, num_queries, dtype)
+
+        workers = min(torch.get_num_threads(), last - first + 1)
+        if workers > 1:
+            with ThreadPoolExecutor(workers) as pool:
+                chunks = list(pool.map(draw, range(first, last + 1)))
+        else:
+            chunks = [draw(chunk) for chunk in range(first, last + 1)]
+        offset = start - first * CHUNK
+        return Prompts.cat(chunks)[offset : offset + num_prompts]

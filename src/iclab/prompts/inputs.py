@@ -1,0 +1,61 @@
+"""Laws of the inputs ``x``: unit variance in every coordinate, independent unless a covariance is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from iclab.errors import InputError
+
+INPUT_LAWS = ("gaussian", "rademacher", "uniform", "student_t")
+
+
+@dataclass(frozen=True)
+class InputLaw:
+    """A law of i.i.d. coordinates with mean 0 and variance 1, mixed by an optional covariance.
+
+    Attributes:
+        kind: ``gaussian``, ``rademacher`` (+-1), ``uniform`` on ``[-sqrt 3, sqrt 3]``, or ``student_t``.
+        df: degrees of freedom of ``student_t``, above 2.
+        covariance: ``(d, d)`` symmetric positive definite, or ``None`` for the identity.
+    """
+
+    kind: str = "gaussian"
+    df: float = 5.0
+    covariance: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in INPUT_LAWS:
+            raise InputError(f"the input law is {self.kind!r}; expected one of {', '.join(INPUT_LAWS)}")
+        if not self.df > 2:
+            raise InputError(f"df is {self.df}; expected more than 2, or the variance is infinite")
+        if self.covariance is not None:
+            matrix = np.asarray(self.covariance, dtype=float)
+            if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+                raise InputError(f"the covariance has shape {matrix.shape}; expected a finite square matrix")
+            if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-10) or np.linalg.eigvalsh(matrix).min() <= 0:
+                raise InputError("the covariance is not symmetric positive definite; expected all eigenvalues > 0")
+
+    @cached_property
+    def _factor(self) -> np.ndarray:
+        return np.linalg.cholesky(np.asarray(self.covariance, dtype=float))
+
+    def fill(self, out: Tensor, generator: torch.Generator) -> None:
+        """Fill ``out`` of shape ``(..., d)`` in place."""
+        match self.kind:
+            case "gaussian":
+                out.normal_(generator=generator)
+            case "rademacher":
+                out.bernoulli_(0.5, generator=generator).mul_(2).sub_(1)
+            case "uniform":
+                out.uniform_(-(3**0.5), 3**0.5, generator=generator)
+            case _:
+                seeds = torch.randint(2**62, (2,), generator=generator).tolist()
+                draws = np.random.Generator(np.random.PCG64DXSM(seeds)).standard_t(self.df, size=tuple(out.shape))
+                out.copy_(torch.from_numpy(draws * ((self.df - 2) / self.df) ** 0.5))
+        if self.covariance is not None:
+            out.copy_(out @ torch.from_numpy(self._factor.T.copy()).to(out.dtype))

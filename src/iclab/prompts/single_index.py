@@ -1,0 +1,129 @@
+"""Gaussian single-index prompts: ``y = g(<beta, x>) + zeta`` with ``beta`` in a fixed low-dimensional subspace.
+
+Source: arXiv 2510.12026, section on the task distribution. Where the paper leaves a value open (the noise level, the
+index set) it is an argument here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from iclab.errors import InputError, check_integer
+from iclab.links import Link, make_link
+from iclab.prompts.batch import Prompts
+from iclab.prompts.distribution import CHUNK, PromptDistribution
+from iclab.prompts.inputs import InputLaw
+from iclab.prompts.stream import Stream
+
+_MAX_DIM = 100_000
+
+
+class SingleIndex(PromptDistribution):
+    """Prompts with ``y = g(<beta, x>) + zeta``.
+
+    Args:
+        ambient_dim: d, dimension of the inputs.
+        intrinsic_dim: r <= d; ``beta`` is uniform on the unit sphere of r coordinates, fresh for each prompt.
+        link: ``g``: anything that `iclab.links.make_link` reads. Taken as it is; standardise it there if wanted.
+        noise: ``tau >= 0``; the label noise is ``+tau`` or ``-tau`` with probability 1/2 each.
+        support: the r coordinates, ``None`` for a random subset drawn from ``seed``, shared by all prompts.
+        rotation: ``(d, d)`` orthogonal matrix ``R`` applied to every ``beta`` (a subspace that is not axis-aligned),
+            ``"random"`` for one drawn from ``seed``, or ``None``.
+        inputs: an `InputLaw`, or the name of one.
+        seed: of the support and the rotation, when they are random.
+
+    Raises:
+        InputError: for ``r > d``, sizes below 1, a negative noise, a support that is no set of r coordinates, a matrix
+            that is not orthogonal, or a link that cannot be used.
+    """
+
+    def __init__(
+        self,
+        ambient_dim: int,
+        intrinsic_dim: int,
+        link: Link | str | Sequence[float] | Callable = "he3",
+        noise: float = 0.0,
+        support: Sequence[int] | None = None,
+        rotation: Sequence[Sequence[float]] | np.ndarray | str | None = None,
+        inputs: InputLaw | str = "gaussian",
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.ambient_dim = check_integer("ambient_dim", ambient_dim, 1, _MAX_DIM)
+        self.intrinsic_dim = check_integer("intrinsic_dim", intrinsic_dim, 1)
+        if self.intrinsic_dim > self.ambient_dim:
+            raise InputError(
+                f"intrinsic_dim is {intrinsic_dim} and ambient_dim {ambient_dim}; expected intrinsic_dim <= ambient_dim"
+            )
+        self.link = make_link(link)
+        if not (isinstance(noise, int | float) and 0 <= noise < float("inf")):
+            raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
+        self.noise = float(noise)
+        self.inputs = inputs if isinstance(inputs, InputLaw) else InputLaw(inputs)
+        if self.inputs.covariance is not None and len(self.inputs.covariance) != self.ambient_dim:
+            raise InputError(f"the covariance is for dimension {len(self.inputs.covariance)}; expected {self.ambient_dim}")
+        streams = Stream(seed).child("single-index")
+        if support is None:
+            order = torch.randperm(self.ambient_dim, generator=streams.child("support").at(0))
+            self.support = tuple(sorted(order[: self.intrinsic_dim].tolist()))
+        else:
+            self.support = _check_support(support, self.ambient_dim, self.intrinsic_dim)
+        self.rotation = _rotation(rotation, self.ambient_dim, streams.child("rotation"))
+
+    def draw_chunk(
+        self, generator: torch.Generator, num_examples: int, num_queries: int, dtype: torch.dtype
+    ) -> Prompts:
+        length = num_examples + num_queries
+        support = list(self.support)
+        # Directions and noise come first, so prompt i has the same task at every length.
+        latent = torch.randn(CHUNK, self.intrinsic_dim, generator=generator, dtype=torch.float64)
+        latent = (latent / latent.norm(dim=1, keepdim=True)).to(dtype)
+        signs = torch.randint(2, (CHUNK, length), generator=generator, dtype=torch.int8)
+        inputs = torch.empty(CHUNK, length, self.ambient_dim, dtype=dtype)
+        self.inputs.fill(inputs, generator)
+        if self.rotation is None:
+            directions = torch.zeros(CHUNK, self.ambient_dim, dtype=dtype)
+            directions[:, support] = latent
+            index = (inputs[:, :, support] * latent[:, None, :]).sum(-1)
+        else:
+            directions = latent @ self.rotation[:, support].T.to(dtype)
+            index = (inputs * directions[:, None, :]).sum(-1)
+        targets = self.link(index.contiguous())
+        labels = targets + (2 * signs.to(dtype) - 1) * self.noise if self.noise else targets
+        return Prompts(inputs, labels, num_examples, targets, directions)
+
+    def index(self, prompts: Prompts) -> Tensor:
+        """``(B, N+Q)``: the projections ``<beta, x>`` of every input."""
+        if prompts.directions is None:
+            raise InputError("these prompts carry no directions; expected prompts drawn from a SingleIndex")
+        return (prompts.inputs * prompts.directions[:, None, :]).sum(-1)
+
+
+def _check_support(support: Sequence[int], ambient_dim: int, intrinsic_dim: int) -> tuple[int, ...]:
+    indices = tuple(check_integer("an index of support", i, 0, ambient_dim - 1) for i in support)
+    if len(set(indices)) != intrinsic_dim or len(indices) != intrinsic_dim:
+        raise InputError(f"support is {list(support)}; expected {intrinsic_dim} distinct coordinates")
+    return indices
+
+
+def _rotation(
+    rotation: Sequence[Sequence[float]] | np.ndarray | str | None, dim: int, stream: Stream
+) -> Tensor | None:
+    if rotation is None:
+        return None
+    if isinstance(rotation, str):
+        if rotation != "random":
+            raise InputError(f"rotation is {rotation!r}; expected 'random', a matrix or nothing")
+        gaussian = torch.randn(dim, dim, generator=stream.at(0), dtype=torch.float64)
+        orthogonal, triangular = torch.linalg.qr(gaussian)
+        return orthogonal * torch.sign(torch.diagonal(triangular))
+    matrix = torch.as_tensor(np.asarray(rotation, dtype=float))
+    if tuple(matrix.shape) != (dim, dim):
+        raise InputError(f"rotation has shape {tuple(matrix.shape)}; expected {(dim, dim)}")
+    if not torch.allclose(matrix @ matrix.T, torch.eye(dim, dtype=torch.float64), atol=1e-8):
+        raise InputError("rotation is not orthogonal; expected R R' = I")
+    return matrix
