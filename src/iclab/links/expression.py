@@ -1,20 +1,21 @@
-"""Links from an expression string such as ``(z**3 - 3*z)/sqrt(6)``, read from a whitelist and never evaluated as code."""
+"""Links from an expression string such as ``(z**3 - 3*z)/sqrt(6)``, read from a whitelist, never run as code."""
 
 from __future__ import annotations
 
 import ast
 import math
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.special
 import torch
 from numpy.polynomial import Polynomial, hermite_e
-from scipy.optimize import brentq
 from torch import Tensor
 
 from iclab.errors import InputError
+from iclab.links.bisection import switching_points
 from iclab.links.hermite import HermiteSeries
 from iclab.links.link import ArrayLike, Link
 
@@ -44,7 +45,9 @@ _KINKED: dict[str, tuple[Callable, Callable]] = {
     "step": (lambda u: (u > 0) * 1.0, lambda u: (u > 0).to(u.dtype)),
 }
 _CONSTANTS = {"pi": math.pi, "e": math.e}
-_HERMITE = {f"he{k}": Polynomial(hermite_e.herme2poly([0] * k + [1])) / math.sqrt(math.factorial(k)) for k in range(1, 9)}
+_HERMITE = {
+    f"he{k}": Polynomial(hermite_e.herme2poly([0] * k + [1])) / math.sqrt(math.factorial(k)) for k in range(1, 9)
+}
 FUNCTIONS = (*_SMOOTH, *_KINKED, *_HERMITE)
 
 
@@ -59,26 +62,23 @@ def expression_link(text: str, breakpoints: Sequence[float] = ()) -> Link:
         InputError: for anything outside the whitelist, naming it.
     """
     tree = _parse(text)
-    try:
-        polynomial = _evaluate(tree, Polynomial([0.0, 1.0]), "polynomial")
-    except _NotPolynomialError:
+    degree = _degree(tree)
+    if degree is None:
         return _ExpressionLink(text, tree, breakpoints)
+    if degree > _MAX_POWER:
+        raise InputError(f"the link {text!r} is a polynomial of degree {degree:.6g}; expected at most {_MAX_POWER}")
+    with np.errstate(all="ignore"):
+        polynomial = _evaluate(tree, Polynomial([0.0, 1.0]), "polynomial")
     if not isinstance(polynomial, Polynomial):
         polynomial = Polynomial([float(polynomial)])
     if not np.isfinite(polynomial.coef).all():
         raise InputError(f"the link {text!r} overflows; expected finite coefficients")
-    if polynomial.degree() > _MAX_POWER:
-        raise InputError(f"the link {text!r} has degree {polynomial.degree()}; expected at most {_MAX_POWER}")
-    he = hermite_e.poly2herme(polynomial.coef)
-    normalised = he * np.sqrt([float(math.factorial(k)) for k in range(len(he))])
+    norms = np.sqrt([float(math.factorial(k)) for k in range(len(polynomial.coef))])
+    normalised = hermite_e.poly2herme(polynomial.coef) * norms
     # Cancellation such as z**3 - 3*z leaves exact zeros; what is left of it below rounding is zero as well.
-    weights = hermite_e.poly2herme(np.abs(polynomial.coef)) * np.sqrt([float(math.factorial(k)) for k in range(len(he))])
+    weights = hermite_e.poly2herme(np.abs(polynomial.coef)) * norms
     normalised[np.abs(normalised) <= 16 * np.finfo(float).eps * np.abs(weights)] = 0.0
     return HermiteSeries(normalised, text)
-
-
-class _NotPolynomialError(Exception):
-    pass
 
 
 class _ExpressionLink(Link):
@@ -98,12 +98,16 @@ def _parse(text: str) -> ast.expr:
     if len(text) > _MAX_LENGTH:
         raise InputError(f"the link is an expression of {len(text)} characters; expected at most {_MAX_LENGTH}")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Python warns of literals such as 1if; here they are wrong
+            tree = ast.parse(text.strip(), mode="eval").body
         _check(tree, text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError, Warning) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"the link {text!r} is no expression in z; expected something like (z**3 - 3*z)/sqrt(6)") from None
+        raise InputError(
+            f"the link {text!r} is no expression in z; expected something like (z**3 - 3*z)/sqrt(6)"
+        ) from None
     return tree
 
 
@@ -130,12 +134,43 @@ def _check(node: ast.expr, text: str) -> None:
             )
 
 
+def _degree(node: ast.expr) -> float | None:
+    """Degree in ``z`` of a checked tree as written (what cancels still counts), or ``None`` if it is no polynomial."""
+    match node:
+        case ast.Constant():
+            return 0
+        case ast.Name(id=name):
+            return 1 if name == "z" else 0
+        case ast.UnaryOp(operand=operand):
+            return _degree(operand)
+        case ast.Call(func=ast.Name(id=name), args=[argument]):
+            inner = _degree(argument)
+            if name in _HERMITE and inner is not None:
+                return inner * _HERMITE[name].degree()
+            return 0 if inner == 0 else None
+        case ast.BinOp(left=left, op=op, right=right):
+            first, second = _degree(left), _degree(right)
+            if first is None or second is None:
+                return None
+            if isinstance(op, ast.Mult):
+                return first + second
+            if isinstance(op, ast.Add | ast.Sub):
+                return max(first, second)
+            if second > 0:
+                return None
+            if isinstance(op, ast.Div) or first == 0:
+                return first
+            exponent = _evaluate(right, 0.0, "numpy")
+            return first * exponent if exponent >= 0 and float(exponent).is_integer() else None
+    raise TypeError(f"unchecked node {ast.dump(node)}")
+
+
 def _evaluate(node: ast.expr, z: Any, mode: str) -> Any:
     """Value of a checked tree at ``z``: an array, a tensor, or (mode "polynomial") a `Polynomial`."""
     match node:
         case ast.Constant(value=value):
             try:
-                return float(value)
+                return float(cast(float, value))
             except OverflowError:
                 raise InputError(f"the number {str(value)[:12]}... in the link is too large for a float") from None
         case ast.Name(id=name):
@@ -146,7 +181,7 @@ def _evaluate(node: ast.expr, z: Any, mode: str) -> Any:
         case ast.Call(func=ast.Name(id=name), args=[argument]):
             return _call(name, _evaluate(argument, z, mode), mode)
         case ast.BinOp(left=left, op=op, right=right):
-            return _operate(op, _evaluate(left, z, mode), _evaluate(right, z, mode), mode)
+            return _operate(op, _evaluate(left, z, mode), _evaluate(right, z, mode))
     raise TypeError(f"unchecked node {ast.dump(node)}")
 
 
@@ -160,12 +195,10 @@ def _call(name: str, value: Any, mode: str) -> Any:
     if isinstance(value, float):
         with np.errstate(all="ignore"):
             return float(on_numpy(value))
-    if mode == "polynomial":
-        raise _NotPolynomialError
     return on_torch(value) if mode == "torch" else on_numpy(value)
 
 
-def _operate(op: ast.operator, left: Any, right: Any, mode: str) -> Any:
+def _operate(op: ast.operator, left: Any, right: Any) -> Any:
     try:
         match op:
             case ast.Add():
@@ -175,22 +208,14 @@ def _operate(op: ast.operator, left: Any, right: Any, mode: str) -> Any:
             case ast.Mult():
                 return left * right
             case ast.Div():
-                if mode == "polynomial" and isinstance(right, Polynomial):
-                    raise _NotPolynomialError
                 return left / right
             case _:
-                return _power(left, right, mode)
+                return _power(left, right)
     except (OverflowError, ZeroDivisionError) as error:
         raise InputError(f"a constant in the link cannot be computed: {error}") from None
 
 
-def _power(base: Any, exponent: Any, mode: str) -> Any:
-    if mode == "polynomial" and (isinstance(base, Polynomial) or isinstance(exponent, Polynomial)):
-        if not (isinstance(exponent, float) and exponent >= 0 and exponent.is_integer()):
-            raise _NotPolynomialError
-        if exponent * max(base.degree(), 1) > _MAX_POWER:
-            raise InputError(f"the link has a power of degree {exponent * base.degree():.0f}; expected at most {_MAX_POWER}")
-        return base ** int(exponent)
+def _power(base: Any, exponent: Any) -> Any:
     if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= _MAX_POWER:
         exponent = int(exponent)
     value = base**exponent
@@ -214,8 +239,10 @@ def _kinks(tree: ast.expr) -> list[float]:
 
         values = value_at(grid)
         found.extend(grid[values == 0])
-        for i in np.flatnonzero(values[:-1] * values[1:] < 0):
-            found.append(brentq(lambda t, f=value_at: float(f(np.array([t]))[0]), grid[i], grid[i + 1], xtol=1e-15))
+        signs = np.sign(values)
+        cells = np.flatnonzero(signs[:-1] * signs[1:] < 0)
+        if len(cells):
+            found.extend(switching_points(lambda z: value_at(z) > 0, grid[cells], grid[cells + 1])[0])
     # A function that is zero on an interval would fill the list with grid points; its ends are what matters.
     distinct = np.unique(np.round(found, 14))
     if len(distinct) > 400:

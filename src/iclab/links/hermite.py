@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cached_property
+from typing import cast
 
 import numpy as np
+from numpy.polynomial import hermite_e
 
 from iclab.errors import InputError
 from iclab.links.link import ArrayLike, Link
@@ -30,9 +34,14 @@ class HermiteSeries(Link):
     """
 
     def __init__(self, coefficients: Sequence[float] | np.ndarray, name: str | None = None) -> None:
-        c = np.asarray(coefficients, dtype=float)
+        try:
+            c = np.asarray(coefficients, dtype=float)
+        except (TypeError, ValueError):
+            c = np.empty(0)
         if c.ndim != 1 or len(c) == 0 or not np.isfinite(c).all():
-            raise InputError(f"Hermite coefficients are {coefficients!r}; expected a list of finite numbers c_0, c_1, ...")
+            raise InputError(
+                f"Hermite coefficients are {coefficients!r}; expected a list of finite numbers c_0, c_1 .."
+            )
         if len(c) > 61:
             raise InputError(f"{len(c)} Hermite coefficients; expected at most 61 (degree 60)")
         c = np.trim_zeros(c, "b") if c.any() else c[:1]
@@ -45,7 +54,8 @@ class HermiteSeries(Link):
 
     @property
     def variance(self) -> float:
-        return float((self.coefficients[1:] ** 2).sum())
+        with np.errstate(over="ignore"):
+            return float((self.coefficients[1:] ** 2).sum())
 
     @property
     def hermite_coefficients(self) -> np.ndarray:
@@ -53,7 +63,7 @@ class HermiteSeries(Link):
 
     @property
     def _moments(self) -> tuple[float, float]:
-        return self.mean, float((self.coefficients**2).sum())
+        return self.mean, self.variance
 
     def standardised(self) -> HermiteSeries:
         scale = self.variance**0.5
@@ -63,11 +73,21 @@ class HermiteSeries(Link):
             return self
         return HermiteSeries(c / scale, f"standardised({self.name})")
 
+    @cached_property
+    def _monomials(self) -> np.ndarray:
+        return hermite_e.herme2poly(self.coefficients / np.sqrt([float(math.factorial(k)) for k in range(len(self.coefficients))]))
+
     def evaluate(self, z: ArrayLike) -> ArrayLike:
-        """Clenshaw's recurrence: ``b_k = c_k + z b_{k+1}/sqrt(k+1) - sqrt((k+1)/(k+2)) b_{k+2}``."""
+        """Horner's rule up to degree 8; beyond, Clenshaw's stable recurrence
+        ``b_k = c_k + z b_{k+1}/sqrt(k+1) - sqrt((k+1)/(k+2)) b_{k+2}``."""
         c = self.coefficients
+        if len(c) <= 9:
+            value = z * 0 + float(self._monomials[-1])
+            for coefficient in self._monomials[-2::-1]:
+                value = value * z + float(coefficient) if coefficient else value * z
+            return value
         after, after2 = z * 0 + float(c[-1]), z * 0
         for k in range(len(c) - 2, -1, -1):
             current = float(c[k]) + z * after / (k + 1) ** 0.5 - ((k + 1) / (k + 2)) ** 0.5 * after2
             after, after2 = current, after
-        return after
+        return cast(ArrayLike, after)

@@ -12,9 +12,12 @@ import torch
 from torch import Tensor
 
 from iclab.errors import InputError
-from iclab.links.quadrature import gaussian_expectations
+from iclab.links.quadrature import gaussian_integrals
 
 ArrayLike = TypeVar("ArrayLike", np.ndarray, Tensor)
+
+
+_SMALLEST_VARIANCE, _LARGEST_VARIANCE = 1e-200, 1e200
 
 
 class Link:
@@ -30,9 +33,15 @@ class Link:
 
     def __init__(self, name: str, breakpoints: Sequence[float] = ()) -> None:
         self.name = name
-        self.breakpoints = tuple(sorted({float(b) for b in breakpoints}))
-        mean, square = self._moments
-        if square - mean * mean <= 1e-20 * max(square, 1e-300) or square == 0:
+        self.breakpoints = _sorted_breakpoints(breakpoints)
+        mean, variance = self._moments
+        if not _SMALLEST_VARIANCE < mean * mean + variance < _LARGEST_VARIANCE and (mean or variance):
+            raise InputError(
+                f"the link {name!r} has mean {mean:.3g} and variance {variance:.3g}; expected a size that float64 can "
+                "square: multiply the link by a constant"
+            )
+        # A constant that rounding makes rough has a standard deviation of about 1e-16 of its size.
+        if variance <= 1e-28 * mean * mean:
             raise InputError(f"the link {name!r} is constant ({mean:.6g}); expected a function that varies with z")
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
@@ -53,8 +62,7 @@ class Link:
     @property
     def variance(self) -> float:
         """``Var g(z)`` under ``z ~ N(0, 1)``."""
-        mean, square = self._moments
-        return square - mean * mean
+        return self._moments[1]
 
     @property
     def hermite_coefficients(self) -> np.ndarray | None:
@@ -70,15 +78,22 @@ class Link:
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
-        def integrand(z: np.ndarray) -> np.ndarray:
-            g = self.evaluate(z)
-            return np.stack([g, g * g], 1)
-
+        """Mean and variance; in two passes, since ``E g^2 - (E g)^2`` loses digits when the mean is large."""
         try:
-            values, _ = gaussian_expectations(integrand, self.breakpoints)
+            (mean, square), _, _ = gaussian_integrals(self._with_square(0.0), self.breakpoints)
+            noise = 4 * np.finfo(float).eps * abs(mean)
+            floor = np.array([noise, noise * (noise + 2 * max(square - mean * mean, 0.0) ** 0.5)])
+            (rest, variance), _, _ = gaussian_integrals(self._with_square(float(mean)), self.breakpoints, floor=floor)
         except InputError as error:
             raise InputError(f"the link {self.name!r} cannot be used: {error}") from None
-        return float(values[0]), float(values[1])
+        return float(mean + rest), float(variance)
+
+    def _with_square(self, shift: float) -> Callable[[np.ndarray], np.ndarray]:
+        def integrand(z: np.ndarray) -> np.ndarray:
+            g = self.evaluate(z) - shift
+            return np.stack([g, g * g], 1)
+
+        return integrand
 
 
 class FunctionLink(Link):
@@ -89,23 +104,28 @@ class FunctionLink(Link):
 
     def __init__(self, function: Callable, breakpoints: Sequence[float] = (), name: str | None = None) -> None:
         self.function = function
+        self.name = name or getattr(function, "__name__", "function")
         self._on_tensors = _accepts_tensors(function)
-        super().__init__(name or getattr(function, "__name__", "function"), breakpoints)
+        super().__init__(self.name, breakpoints)
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
         if isinstance(z, Tensor):
             if self._on_tensors:
-                value = self.function(z)
-            else:
-                value = torch.as_tensor(np.asarray(self.function(z.detach().cpu().numpy()))).to(z)
-        elif self._on_tensors:
+                return cast(ArrayLike, self.function(z).to(z.dtype))
+            return cast(ArrayLike, torch.as_tensor(self._on_array(z.detach().cpu().numpy())).to(z))
+        if self._on_tensors:
             value = self.function(torch.as_tensor(z))
-            value = value.numpy() if isinstance(value, Tensor) else value
-        else:
-            value = self.function(z)
-        if np.ndim(value) == 0:
-            value = z * 0 + value
-        return cast(ArrayLike, value)
+            return cast(ArrayLike, value.detach().cpu().numpy())
+        return cast(ArrayLike, self._on_array(z))
+
+    def _on_array(self, z: np.ndarray) -> np.ndarray:
+        value = np.asarray(self.function(z))  # may be a Python number, a list, or an array
+        if value.dtype.kind not in "fiub" or value.shape not in ((), z.shape):
+            raise InputError(
+                f"the link {self.name!r} maps an array of shape {z.shape} to {value.dtype} of shape {value.shape}; "
+                "expected real values of the same shape (wrap a scalar function in numpy.vectorize)"
+            )
+        return value if value.shape == z.shape else np.full(z.shape, value)
 
 
 class _Affine(Link):
@@ -114,7 +134,7 @@ class _Affine(Link):
         super().__init__(f"standardised({link.name})", link.breakpoints)
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
-        return (self.link(z) - self.shift) / self.scale
+        return cast(ArrayLike, (self.link(z) - self.shift) / self.scale)
 
 
 def _accepts_tensors(function: Callable) -> bool:
@@ -127,4 +147,14 @@ def _accepts_tensors(function: Callable) -> bool:
             value = function(probe)
     except (TypeError, AttributeError, ValueError, RuntimeError, Warning):
         return False
-    return isinstance(value, Tensor) and value.shape == probe.shape
+    return isinstance(value, Tensor) and value.shape == probe.shape and not value.is_complex()
+
+
+def _sorted_breakpoints(breakpoints: Sequence[float]) -> tuple[float, ...]:
+    try:
+        places = sorted({float(b) for b in breakpoints})
+    except (TypeError, ValueError):
+        places = [float("nan")]
+    if not np.isfinite(places).all():
+        raise InputError(f"breakpoints are {breakpoints!r}; expected a list of finite numbers")
+    return tuple(places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def make_link(
     elif isinstance(spec, list | tuple | np.ndarray):
         link = HermiteSeries(spec)
     else:
-        link = FunctionLink(spec, breakpoints)
+        link = FunctionLink(cast(Callable, spec), breakpoints)
     return link.standardised() if standardise else link
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
+from torch import Tensor
 
 from iclab.errors import check_integer
 from iclab.memory import check_memory
+from iclab.parallel import map_in_order
 from iclab.prompts.batch import Prompts
 from iclab.prompts.stream import Stream
 
@@ -23,9 +24,18 @@ class PromptDistribution(ABC):
 
     @abstractmethod
     def draw_chunk(
-        self, generator: torch.Generator, num_examples: int, num_queries: int, dtype: torch.dtype
+        self,
+        generator: torch.Generator,
+        num_examples: int,
+        num_queries: int,
+        dtype: torch.dtype,
+        buffer: Tensor | None = None,
     ) -> Prompts:
-        """Draw exactly ``CHUNK`` prompts from ``generator``."""
+        """Draw exactly ``CHUNK`` prompts from ``generator``.
+
+        ``buffer`` is an optional ``(CHUNK, N+Q, d)`` tensor to hold the inputs, for loops that use one chunk after
+        another and save the allocation.
+        """
 
     def sample(
         self,
@@ -57,13 +67,8 @@ class PromptDistribution(ABC):
         first, last = start // CHUNK, (start + num_prompts - 1) // CHUNK
 
         def draw(chunk: int) -> Prompts:
-            return self.draw_chunk(stream.at(chunk), num_examples, num_queries, dtype)
+            return self.draw_chunk(stream.at(first + chunk), num_examples, num_queries, dtype)
 
-        workers = min(torch.get_num_threads(), last - first + 1)
-        if workers > 1:
-            with ThreadPoolExecutor(workers) as pool:
-                chunks = list(pool.map(draw, range(first, last + 1)))
-        else:
-            chunks = [draw(chunk) for chunk in range(first, last + 1)]
+        chunks = list(map_in_order(draw, last - first + 1))
         offset = start - first * CHUNK
         return Prompts.cat(chunks)[offset : offset + num_prompts]

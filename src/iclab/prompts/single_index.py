@@ -75,25 +75,33 @@ class SingleIndex(PromptDistribution):
         self.rotation = _rotation(rotation, self.ambient_dim, streams.child("rotation"))
 
     def draw_chunk(
-        self, generator: torch.Generator, num_examples: int, num_queries: int, dtype: torch.dtype
+        self,
+        generator: torch.Generator,
+        num_examples: int,
+        num_queries: int,
+        dtype: torch.dtype,
+        buffer: Tensor | None = None,
     ) -> Prompts:
         length = num_examples + num_queries
         support = list(self.support)
         # Directions and noise come first, so prompt i has the same task at every length.
         latent = torch.randn(CHUNK, self.intrinsic_dim, generator=generator, dtype=torch.float64)
         latent = (latent / latent.norm(dim=1, keepdim=True)).to(dtype)
-        signs = torch.randint(2, (CHUNK, length), generator=generator, dtype=torch.int8)
-        inputs = torch.empty(CHUNK, length, self.ambient_dim, dtype=dtype)
+        signs = torch.randint(2, (CHUNK, length), generator=generator, dtype=torch.int8) if self.noise else None
+        inputs = torch.empty(CHUNK, length, self.ambient_dim, dtype=dtype) if buffer is None else buffer
         self.inputs.fill(inputs, generator)
         if self.rotation is None:
             directions = torch.zeros(CHUNK, self.ambient_dim, dtype=dtype)
             directions[:, support] = latent
-            index = (inputs[:, :, support] * latent[:, None, :]).sum(-1)
+            # Coordinate by coordinate: r passes over one column each, in a fixed order of addition.
+            index = inputs[:, :, support[0]] * latent[:, :1]
+            for position, coordinate in enumerate(support[1:], start=1):
+                index.addcmul_(inputs[:, :, coordinate], latent[:, position : position + 1])
         else:
             directions = latent @ self.rotation[:, support].T.to(dtype)
             index = (inputs * directions[:, None, :]).sum(-1)
         targets = self.link(index.contiguous())
-        labels = targets + (2 * signs.to(dtype) - 1) * self.noise if self.noise else targets
+        labels = targets if signs is None else targets + (2 * signs.to(dtype) - 1) * self.noise
         return Prompts(inputs, labels, num_examples, targets, directions)
 
     def index(self, prompts: Prompts) -> Tensor:

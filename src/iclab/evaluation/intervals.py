@@ -1,0 +1,79 @@
+"""Intervals by resampling: seeds first, then the prompts within each seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from iclab.errors import InputError
+from iclab.evaluation.measurement import STATISTICS
+from iclab.prompts import Stream
+
+MIN_SEEDS_FOR_BAND = 5
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a number lies.
+
+    Attributes:
+        low, high: its ends.
+        kind: ``bootstrap`` (5 seeds or more: seeds, then prompts resampled), ``range`` (2 to 4 seeds: smallest and
+            largest seed), ``prompts`` (one seed: prompts resampled; says nothing about other seeds) or ``exact``.
+        level: coverage of a resampling interval; ``nan`` for the others.
+    """
+
+    low: float
+    high: float
+    kind: str
+    level: float
+
+
+def interval(
+    samples: Sequence[np.ndarray], statistic: str = "mean", *, level: float = 0.95, resamples: int = 1000
+) -> Interval:
+    """Interval of the mean over seeds of a statistic.
+
+    Args:
+        samples: one ``(k, P)`` array for each seed.
+        statistic: a key of `STATISTICS`.
+        level: coverage.
+        resamples: bootstrap resamples; drawn from a fixed stream, so the interval is reproducible.
+    """
+    if not samples:
+        raise InputError("no seeds to compute an interval from; expected at least one")
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}; expected a number between 0 and 1")
+    compute = STATISTICS[statistic]
+    if statistic == "exact":
+        values = [float(compute(s)) for s in samples]
+        return Interval(min(values), max(values), "exact", float("nan"))
+    values = np.array([compute(s) for s in samples])
+    if 1 < len(samples) < MIN_SEEDS_FOR_BAND:
+        return Interval(float(values.min()), float(values.max()), "range", float("nan"))
+    generator = Stream(0).child("bootstrap").numpy(0)
+    draws = np.stack([_resampled_prompts(s, statistic, generator, resamples) for s in samples])
+    if len(samples) > 1:
+        chosen = generator.integers(len(samples), size=(resamples, len(samples)))
+        # Each seed drawn twice takes another resample of its prompts: shift the column by the position.
+        columns = (np.arange(resamples)[:, None] + np.arange(len(samples))[None, :] * 7) % resamples
+        estimates = draws[chosen, columns].mean(1)
+    else:
+        estimates = draws[0]
+    low, high = np.quantile(estimates, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high), "bootstrap" if len(samples) > 1 else "prompts", level)
+
+
+def _resampled_prompts(
+    samples: np.ndarray, statistic: str, generator: np.random.Generator, resamples: int
+) -> np.ndarray:
+    """The statistic on ``resamples`` draws of the prompts with replacement, in blocks of bounded memory."""
+    prompts = samples.shape[1]
+    block = max(1, 2_000_000 // (prompts * samples.shape[0]))
+    parts = []
+    for start in range(0, resamples, block):
+        picks = generator.integers(prompts, size=(min(block, resamples - start), prompts))
+        parts.append(STATISTICS[statistic](np.moveaxis(samples[:, picks], 0, 1)))
+    return np.concatenate(parts)

@@ -1,0 +1,1 @@
+"""The catalogue of experiments: YAML files that compose prompts, learners, a grid and metrics, and their schema."""

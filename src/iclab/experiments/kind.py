@@ -1,0 +1,39 @@
+"""`ExperimentKind`: what a family of experiments is made of. A new kind is one file with one such object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from iclab.evaluation.measurement import Measurement
+    from iclab.experiments.reading import Reading
+    from iclab.runs.results import Results
+
+
+class Config(BaseModel):
+    """Base of all configuration sections: immutable, unknown keys refused, numbers coerced before hashing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class ExperimentKind:
+    """A family of experiments.
+
+    Attributes:
+        config: the `Config` of one cell. It has a field ``seed``; everything in it is science and is hashed.
+        run_cell: measures one cell. A function of the config alone.
+        seconds: rough CPU seconds that one cell takes on one core of a laptop, for the forecast.
+        read: turns the results of all cells into figures, tables and findings.
+        check: raises `InputError` for configs that the types allow but the mathematics does not (``r > d``).
+    """
+
+    config: type[Config]
+    run_cell: Callable[[Any], Sequence[Measurement]]
+    seconds: Callable[[Any], float]
+    read: Callable[[Results], Reading]
+    check: Callable[[Any], None] = lambda _: None

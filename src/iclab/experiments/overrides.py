@@ -1,0 +1,125 @@
+"""``key=value`` arguments: what they set, and which of them sweep.
+
+===========================  ==============================================
+``prompts.ambient_dim=32``   sets the key
+``prompts.noise=1e-4``       a number
+``num_examples=[64,256]``    sets the key to a list
+``prompts.link="he3, he4"``  quotes keep a comma in a text
+``seed=0..9``                sweeps 0, 1, ..., 9
+``seed=0..4,7``              sweeps 0, 1, 2, 3, 4, 7
+``prompts.link=he3,he4``     sweeps two texts
+``--a.b=c``                  the same as ``a.b=c``
+===========================  ==============================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from iclab.errors import InputError
+
+MAX_CELLS = 10_000
+SCALE_KEY = "scale"
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_OPENING, _CLOSING = "([{", ")]}"
+
+
+@dataclass(frozen=True)
+class Override:
+    """``key`` takes ``values[0]``, or each of ``values`` in turn where it is an axis of the grid."""
+
+    key: str
+    values: tuple[Any, ...]
+    is_axis: bool
+
+
+def parse_overrides(arguments: Iterable[str]) -> tuple[list[Override], str | None]:
+    """The overrides, and the scale if ``scale=`` is among them.
+
+    Raises:
+        InputError: for an argument without ``=``, a key given twice, a value that YAML cannot read, or an empty grid.
+    """
+    overrides: dict[str, Override] = {}
+    scale = None
+    for argument in arguments:
+        override = parse_override(argument)
+        if override.key == SCALE_KEY:
+            if override.is_axis or not isinstance(override.values[0], str):
+                raise InputError(f"{argument!r} names no scale; expected one name, such as scale=laptop")
+            scale = override.values[0]
+        elif override.key in overrides:
+            raise InputError(f"{override.key!r} is given twice; give it once, as {override.key}=a,b to sweep it")
+        else:
+            overrides[override.key] = override
+    return list(overrides.values()), scale
+
+
+def parse_override(argument: str) -> Override:
+    """One ``key=value``."""
+    key, equals, text = argument.removeprefix("--").partition("=")
+    key = key.strip()
+    if not equals or not key or not all(key.split(".")):
+        raise InputError(f"cannot read {argument!r}; expected key=value, such as prompts.ambient_dim=32")
+    if not text.strip():
+        raise InputError(f"{argument!r} is a grid with no cell; expected a value after '='")
+    return parse_values(key, text)
+
+
+def parse_values(key: str, text: str) -> Override:
+    """The value or values that ``text`` gives to ``key``."""
+    items = _split(key, text)
+    values: list[Any] = []
+    has_range = False
+    for item in items:
+        bounds = _RANGE.fullmatch(item)
+        if bounds:
+            has_range = True
+            first, last = int(bounds[1]), int(bounds[2])
+            if last - first >= MAX_CELLS:
+                raise InputError(f"{key}={text} has {last - first + 1} values; expected at most {MAX_CELLS}")
+            values.extend(range(first, last + 1))
+        else:
+            values.append(_read_yaml(key, item))
+    if not values:
+        raise InputError(f"{key}={text} is a grid with no cell; expected a range first..last with first <= last")
+    return Override(key, tuple(values), has_range or len(items) > 1)
+
+
+def _split(key: str, text: str) -> list[str]:
+    """Split at the commas outside brackets and quotes."""
+    items, depth, quote, start = [], 0, "", 0
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in _OPENING:
+            depth += 1
+        elif character in _CLOSING:
+            depth -= 1
+        elif character == "," and depth == 0:
+            items.append(text[start:place])
+            start = place + 1
+    items = [item.strip() for item in [*items, text[start:]]]
+    if quote or depth:
+        raise InputError(f"{key}={text} has an unclosed quote or bracket; close it")
+    if not all(items):
+        raise InputError(f"{key}={text} has an empty item; expected values between the commas")
+    return items
+
+
+def _read_yaml(key: str, item: str) -> Any:
+    try:
+        value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={item}"]), resolve=True)
+    except (YAMLError, OmegaConfBaseException) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{key}={item} cannot be read as YAML ({reason}); put the text in quotes") from None
+    assert isinstance(value, dict)
+    return value["value"]

@@ -1,0 +1,86 @@
+"""What an experiment shows, as plain data: figures, tables and findings. `iclab.report` draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Role = Literal["model", "ablation", "baseline", "theory", "ceiling", "quoted"]
+Scale = Literal["linear", "log", "log2", "symlog"]
+Verdict = Literal["agrees", "disagrees", "undecided", "information"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve.
+
+    Attributes:
+        label: the legend's text. Series with one label have one colour throughout a report.
+        x, y: of equal length; NaN leaves a gap.
+        low, high: the interval at each x, or empty.
+        seeds: one list of y values a seed, drawn as faint points; empty where there are no seeds.
+        role: decides the stroke: theory curves are lines without markers, baselines are dashed, and so on.
+        band: what low and high are, e.g. ``95 % over 5 seeds``; goes to the data table.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    seeds: Sequence[Sequence[float]] = ()
+    role: Role = "model"
+    band: str = ""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. ``vertical`` and ``horizontal`` are reference lines: (place, label)."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    vertical: Sequence[tuple[float, str]] = ()
+    horizontal: Sequence[tuple[float, str]] = ()
+    y_limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels that are read together. ``name`` is a file name without its ending; ``caption`` is a sentence or two."""
+
+    name: str
+    caption: str
+    panels: Sequence[Panel]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: cells are text or numbers (shown to 3-4 significant digits)."""
+
+    name: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | int | None]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence made from the numbers, and whether it agrees with what was claimed."""
+
+    text: str
+    verdict: Verdict = "information"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that the results of a run say."""
+
+    findings: Sequence[Finding] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = field(default_factory=tuple)

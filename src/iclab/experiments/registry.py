@@ -1,0 +1,51 @@
+"""The kinds of experiments by name. They are imported when used, so listing experiments needs no torch."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from iclab.errors import InputError
+from iclab.experiments.kind import ExperimentKind
+from iclab.experiments.nearest import did_you_mean
+
+KINDS: dict[str, str] = {
+    "alignment": "iclab.experiments.alignment:KIND",
+    "error": "iclab.experiments.error:KIND",
+    "exponents": "iclab.experiments.exponents:KIND",
+    "support": "iclab.experiments.support:KIND",
+}
+
+
+def load_kind(name: str, folder: Path | None = None) -> ExperimentKind:
+    """The kind called ``name``: a key of `KINDS`, or ``module:object`` for a user's own.
+
+    Args:
+        name: of the kind.
+        folder: where a user's module is looked for after ``sys.path``; it is appended to ``sys.path``.
+
+    Raises:
+        InputError: for an unknown name, a module that cannot be imported, or an object that is no `ExperimentKind`.
+    """
+    module_name, colon, attribute = KINDS.get(name, name).partition(":")
+    if not (colon and module_name and attribute):
+        raise InputError(
+            f"unknown kind {name!r}{did_you_mean(name, KINDS)}; expected one of {', '.join(KINDS)}, "
+            "or module:object for your own"
+        )
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    try:
+        module = import_module(module_name)
+    except (ImportError, SyntaxError) as error:
+        raise InputError(
+            f"the kind {name!r} cannot be imported ({' '.join(str(error).split())}); "
+            "put its module beside the YAML file or on PYTHONPATH"
+        ) from error
+    kind = getattr(module, attribute, None)
+    if not isinstance(kind, ExperimentKind):
+        raise InputError(f"{attribute!r} in {module_name} is {kind!r}; expected an ExperimentKind")
+    if "seed" not in kind.config.model_fields:
+        raise InputError(f"the configuration of the kind {name!r} has no field 'seed'; expected one, an integer")
+    return kind

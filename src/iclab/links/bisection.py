@@ -1,0 +1,28 @@
+"""Where a yes/no question about ``z`` changes its answer, by bisection down to neighbouring floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+_HALVINGS = 64
+
+
+def switching_points(
+    answer: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Brackets ``(n,), (n,)`` of width about one rounding unit in which ``answer`` changes.
+
+    ``answer`` maps ``(n,)`` points to ``(n,)`` booleans, and differs between ``left[i]`` and ``right[i]``. Only the
+    booleans are used, so jumps, kinks, infinities and flat pieces are located like smooth crossings.
+    """
+    left, right = left.astype(float), right.astype(float)
+    at_left = answer(left)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (left + right)
+        if not ((middle > left) & (middle < right)).any():
+            break
+        same = answer(middle) == at_left
+        left, right = np.where(same, middle, left), np.where(same, right, middle)
+    return left, right

@@ -1,0 +1,71 @@
+"""Gates that depend on labels alone, in logs, for torch: the one-layer model's ``G_j``.
+
+The same weights as `iclab.theory.LabelWeight`, which integrates them; this file evaluates them on prompts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from iclab.errors import InputError, check_positive
+
+MODEL_GATES = ("mamba", "no_decay", "exp", "linear")
+_LARGEST_LOG = 80.0  # exp(80) squared still fits a float32 sum of many examples
+
+
+@dataclass(frozen=True)
+class LabelGate:
+    """``G_j / s(0) = s(y_j)/s(0) * prod_{k>j} (1 - f(y_k)) * c0``; see `iclab.theory.LabelWeight` for the four gates."""
+
+    gate: str
+    rho: float
+    b: float
+
+    def __post_init__(self) -> None:
+        if self.gate not in MODEL_GATES:
+            raise InputError(f"the gate is {self.gate!r}; expected one of {', '.join(MODEL_GATES)}")
+        check_positive("rho", self.rho)
+        if not -1e4 < self.b < 1e4:
+            raise InputError(f"b is {self.b}; expected a finite number between -10000 and 10000")
+
+    def log_gain(self, labels: Tensor) -> Tensor:
+        """``log(s(y)/s(0))``, the shape of ``labels``.
+
+        Raises:
+            InputError: for the gate ``exp`` when a weight leaves the range of floating point.
+        """
+        if self.gate == "linear":
+            return torch.zeros_like(labels)
+        u = labels / self.rho
+        if self.gate == "exp":
+            if labels.numel() and float(u.max()) > _LARGEST_LOG:
+                raise InputError(
+                    f"the exponential gate overflows: label {float(labels.max()):.4g} at rho = {self.rho:g} has weight "
+                    f"exp({float(u.max()):.4g}); raise rho or use a sigmoid gate"
+                )
+            return u
+        bias = torch.tensor(self.b, dtype=labels.dtype)
+        return logsigmoid(u + self.b) - logsigmoid(bias)
+
+    def log_keep(self, labels: Tensor) -> Tensor:
+        """``log(1 - f(y))``: what an example leaves of the state before it; the shape of ``labels``."""
+        return logsigmoid(-(labels / self.rho + self.b)) if self.gate == "mamba" else torch.zeros_like(labels)
+
+    def log_query(self) -> float:
+        """``log c0``: what the query token leaves of the state."""
+        return float(logsigmoid(torch.tensor(-self.b, dtype=torch.float64))) if self.gate == "mamba" else 0.0
+
+    def log_weights(self, labels: Tensor) -> Tensor:
+        """``(B, N) -> (B, N)``: ``log(G_j / s(0))`` at the query after the last example."""
+        gain = self.log_gain(labels)
+        if self.gate != "mamba":
+            return gain
+        keep = self.log_keep(labels)
+        # Summing from the end keeps a huge label out of the sums of the examples after it.
+        after = keep.flip(-1).cumsum(-1).flip(-1)
+        after = torch.cat([after[..., 1:], torch.zeros_like(after[..., :1])], -1)
+        return gain + after + self.log_query()

@@ -1,0 +1,73 @@
+"""All N prefixes of a prompt through the one-layer model in one pass, chunk by chunk.
+
+Between chunks the state is carried (d x d a prompt); inside a chunk of C positions the states are one product of a
+C x C matrix of weights with the outer products of the chunk. Cost O(N C d^2), memory O(C d^2) a prompt.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from iclab.prompts import Prompts
+
+if TYPE_CHECKING:
+    from iclab.models.one_layer import OneLayerMamba
+
+_CHUNK = 16
+
+
+def read_prefixes(model: OneLayerMamba, prompts: Prompts) -> Tensor:
+    """``(B, N)``: ``M/N`` at the input of example k, with the k examples before it as context (0 for k = 0)."""
+    labels = model._labels(prompts)
+    x = prompts.examples.to(model.gamma)
+    batch, length, d = x.shape
+    gain = torch.exp(model.label_gate.log_gain(labels)) * labels
+    log_keep = model.label_gate.log_keep(labels)
+    gamma0, gamma1, gamma2 = model.gamma_blocks()
+    full = model.embedding != "identity"
+    zeroth, first = x.new_zeros(batch), x.new_zeros(batch, d)
+    second = x.new_zeros(batch, d * d if full else 0)
+    values = []
+    for start in range(0, length, _CHUNK):
+        piece = x[:, start : start + _CHUNK]
+        size = piece.shape[1]
+        weights, carried = _chunk_weights(gain[:, start : start + size], log_keep[:, start : start + size])
+        firsts = carried[..., None] * first[:, None] + weights @ piece
+        value = torch.einsum("bcd,d,bcd->bc", firsts[:, :size], gamma1, piece)
+        first = firsts[:, size]
+        if full:
+            outer = (piece[..., :, None] * piece[..., None, :]).flatten(2)
+            zeroths = carried * zeroth[:, None] + weights.sum(-1)
+            seconds = carried[..., None] * second[:, None] + weights @ outer
+            pairs = torch.einsum("bcp,p,bcp->bc", seconds[:, :size], gamma2.flatten(), outer)
+            # <Gamma * (P - s I), (x x' - I)>/2, expanded so that no identity is ever subtracted from a state.
+            own = torch.einsum("bcp,p->bc", seconds[:, :size].unflatten(2, (d, d)).diagonal(dim1=2, dim2=3), gamma2.diagonal())
+            squares = torch.einsum("bcd,d->bc", piece * piece, gamma2.diagonal())
+            zero = zeroths[:, :size]
+            value = value + gamma0 * zero + 0.5 * (pairs - own - zero * (squares - gamma2.diagonal().sum()))
+            zeroth, second = zeroths[:, size], seconds[:, size]
+        counts = torch.arange(start, start + size, device=x.device).clamp(min=1)
+        values.append(value / counts)
+    if not values:
+        return x.new_zeros(batch, 0)
+    return torch.cat(values, 1) * math.exp(model.label_gate.log_query())
+
+
+def _chunk_weights(gain: Tensor, log_keep: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights ``(B, C+1, C)`` of example j in the state before position n, and ``(B, C+1)`` what is left of the carry.
+
+    The exponent ``sum_{j<k<n} log_keep_k`` is summed directly for every pair, never as a difference of prefix sums:
+    one huge label would drown the small terms of all pairs after it.
+    """
+    size = gain.shape[1]
+    positions = torch.arange(size + 1, device=gain.device)
+    earlier = positions[:size]
+    between = (earlier[None, :, None] > earlier[None, None, :]) & (earlier[None, :, None] < positions[:, None, None])
+    exponents = torch.einsum("nkj,bk->bnj", between.to(gain.dtype), log_keep)
+    before = (earlier[None, :] < positions[:, None]).to(gain.dtype)
+    weights = torch.exp(exponents) * before * gain[:, None, :]
+    return weights, torch.exp(torch.einsum("nk,bk->bn", before, log_keep))

@@ -1,0 +1,104 @@
+"""Stage I of Algorithm 1 (arXiv 2510.12026): one gradient step on ``gamma`` with the head frozen, streamed over tasks.
+
+Per task, with ``h = <S, gamma * phi(x)>`` and ``f = sum_k a2_k relu(v_k h + a1_k)``, the gradient of ``(f - y)^2 / 2`` is
+``(f - y) (sum_k a2_k v_k 1[v_k h + a1_k > 0]) S * phi(x)``. It is formed block by block as products of ``S`` with the
+query; neither ``phi`` nor autograd is involved, and memory does not grow with the number of tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from iclab.models import OneLayerMamba, StateBlocks
+from iclab.models.embedding import pair_indices
+from iclab.parallel import map_in_order
+from iclab.prompts import CHUNK, PromptDistribution, Prompts, Stream
+
+_GROUP = 8  # chunks whose small products are taken together; a chunk itself stays in a core's cache
+
+
+@dataclass(frozen=True)
+class GammaGradient:
+    """Mean gradient of ``gamma`` over tasks.
+
+    Attributes:
+        mean: ``(D,)`` float64.
+        standard_error: ``(D,)`` float64, from the spread over groups of 64 tasks; 0 for a single group.
+        num_tasks: tasks averaged.
+    """
+
+    mean: Tensor
+    standard_error: Tensor
+    num_tasks: int
+
+
+@torch.no_grad()
+def gamma_gradient(
+    model: OneLayerMamba,
+    prompts: PromptDistribution,
+    stream: Stream,
+    num_tasks: int,
+    num_examples: int,
+    *,
+    num_queries: int = 1,
+) -> GammaGradient:
+    """Mean gradient of the squared loss in ``gamma`` at the model's present weights, over ``num_tasks`` fresh tasks."""
+
+    def one_group(group: int) -> Tensor:
+        parts = []
+        dtype = model.gamma.dtype
+        buffer = torch.empty(CHUNK, num_examples + num_queries, prompts.ambient_dim, dtype=dtype)
+        scratch = torch.empty(CHUNK, num_examples, prompts.ambient_dim, dtype=dtype)
+        for chunk in range(group * _GROUP, min((group + 1) * _GROUP, num_chunks)):
+            batch = prompts.draw_chunk(stream.at(chunk), num_examples, num_queries, dtype, buffer)
+            batch = batch[0 : min(CHUNK, num_tasks - chunk * CHUNK)]
+            state = model.features(batch, scratch=scratch)
+            parts.append((state, batch.queries.clone(), batch.query_labels))
+        states, queries, labels = zip(*parts, strict=True)
+        return _gradient(model, StateBlocks.cat(states), torch.cat(queries), torch.cat(labels)).double()
+
+    num_chunks = -(-num_tasks // CHUNK)
+    num_groups = -(-num_chunks // _GROUP)
+    total = torch.zeros(model.gamma.numel(), dtype=torch.float64)
+    squares = torch.zeros_like(total)
+    for gradient in map_in_order(one_group, num_groups):
+        total += gradient
+        squares += gradient**2
+    mean = total / num_tasks
+    # The groups are independent, so the spread of their sums estimates the variance of the total.
+    spread = (squares - num_groups * (total / num_groups) ** 2).clamp(min=0) * num_groups / max(num_groups - 1, 1)
+    return GammaGradient(mean, spread.sqrt() / num_tasks, num_tasks)
+
+
+@torch.no_grad()
+def task_gradient(model: OneLayerMamba, batch: Prompts) -> Tensor:
+    """``(D,)``: sum over the prompts (mean over their queries) of the gradient of ``(f - y)^2 / 2`` in ``gamma``."""
+    return _gradient(model, model.features(batch), batch.queries, batch.query_labels)
+
+
+def _gradient(model: OneLayerMamba, state: StateBlocks, queries: Tensor, labels: Tensor) -> Tensor:
+    queries = queries.to(model.gamma)
+    h = model.read(state, queries)
+    before = (h / model.scale)[..., None] * model.v + model.a1
+    slopes = (before > 0).to(h.dtype) @ (model.a2 * model.v) / model.scale
+    outputs = torch.relu(before) @ model.a2
+    coefficient = (outputs - labels.to(h)) * slopes / max(queries.shape[1], 1)
+    return _contract(model, state, queries, coefficient)
+
+
+def _contract(model: OneLayerMamba, state: StateBlocks, queries: Tensor, coefficient: Tensor) -> Tensor:
+    """``sum_{b,q} coefficient_bq S_b * phi(x_bq)`` in the order of the embedding."""
+    weighted = torch.einsum("bq,bqd->bd", coefficient, queries)
+    first = (state.degree1 * weighted).sum(0)
+    if model.embedding == "identity":
+        return first
+    total = coefficient.sum(1)
+    outer = torch.einsum("bq,bqi,bqj->bij", coefficient, queries, queries)
+    outer.diagonal(dim1=1, dim2=2).sub_(total[:, None])
+    matrix = (state.degree2 * outer).sum(0) * 2**-0.5
+    rows, columns = pair_indices(model.ambient_dim)
+    zeroth = (state.degree0 * total).sum()
+    return torch.cat([zeroth[None], first, matrix.diagonal(), 2 * matrix[rows, columns]])

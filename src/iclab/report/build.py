@@ -1,0 +1,150 @@
+"""`build_report`: from the results of a run to its figures and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from iclab.experiments.reading import Reading
+from iclab.files import write_atomic
+from iclab.report.csv_data import data_link
+from iclab.report.drawing import DrawnFigure, draw_figure
+from iclab.report.page import Download, as_json, render_page
+from iclab.report.strokes import assign_strokes
+from iclab.report.text import cell_text, duration, file_name, plain, short_number
+
+if TYPE_CHECKING:
+    from iclab.runs.results import Results
+
+# A longer file would make the page slow to open; it lies beside the page in any case.
+_LARGEST_EMBEDDED_FILE = 1_000_000
+_SHOWN_ELSEWHERE = {"title", "question", "source", "cells"}
+
+
+def build_report(results: Results, folder: Path) -> Path:
+    """Draw the figures of a run into ``folder/figures`` and write ``folder/report.html``; return the page's path.
+
+    Args:
+        results: the run's results; its kind's ``read`` says what they show.
+        folder: the run folder. Its ``results.csv`` and ``summary.csv``, if there, become part of the page.
+
+    Raises:
+        InputError: the kind is unknown, or its reading cannot be drawn.
+        OSError: the folder cannot be written; files that were there stay whole.
+    """
+    from iclab.experiments.registry import load_kind
+
+    reading = load_kind(results.experiment["kind"]).read(results)
+    csv_files = [folder / name for name in ("results.csv", "summary.csv")]
+    return render_report(
+        reading, results.experiment, results.environment, folder, csv_files, sampling=_sampling(results.summary)
+    )
+
+
+def render_report(
+    reading: Reading,
+    experiment: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    folder: Path,
+    csv_files: Sequence[Path] = (),
+    *,
+    sampling: Mapping[str, str] | None = None,
+) -> Path:
+    """Write figures and page of a reading; return the page's path. Equal input gives equal bytes.
+
+    Args:
+        reading: figures, tables and findings.
+        experiment: the content of ``config.json``.
+        environment: the content of ``environment.json``.
+        folder: where ``figures/`` and ``report.html`` go; made if it is missing.
+        csv_files: files to offer on the page; those that are missing are left out.
+        sampling: further lines of provenance, such as the number of prompts behind a value.
+
+    Raises:
+        InputError: the reading cannot be drawn.
+        OSError: the folder cannot be written.
+    """
+    folder = Path(folder)
+    strokes = assign_strokes(reading.figures)
+    drawn: dict[str, DrawnFigure] = {}
+    for figure in reading.figures:
+        drawn[file_name(figure.name, {name.lower() for name in drawn})] = draw_figure(figure, strokes)
+    sampling = sampling or {}
+    axes = experiment.get("grid") or {}
+    sections = {
+        "glance": _glance(experiment, environment, sampling),
+        "axes": [(plain(key), ", ".join(_value(v) for v in values)) for key, values in axes.items()],
+        "configuration": as_json({k: v for k, v in experiment.items() if k not in _SHOWN_ELSEWHERE}),
+        "provenance": [*_flat(environment), *((plain(k), plain(v)) for k, v in sampling.items())],
+        "files": _embedded(csv_files),
+    }
+    header = {key: plain(experiment.get(key, "")) for key in ("title", "question", "source")}
+    header["name"] = plain(experiment.get("experiment", ""))
+    page = render_page(reading, drawn, strokes, header, sections)
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    for name, figure in drawn.items():
+        write_atomic(folder / "figures" / f"{name}.svg", figure.svg)
+        write_atomic(folder / "figures" / f"{name}.png", figure.png)
+    # The page last: while it is there, the figures are those of the page.
+    return write_atomic(folder / "report.html", page)
+
+
+def _glance(
+    experiment: Mapping[str, Any], environment: Mapping[str, Any], sampling: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """The few facts that a reader wants before the findings."""
+    seconds = environment.get("seconds")
+    cells = experiment.get("cells")
+    facts = {
+        "scale": experiment.get("scale"),
+        "run": experiment.get("run_id"),
+        "cells": len(cells) if isinstance(cells, (list, tuple, dict)) else None,
+        **sampling,
+        "took": duration(float(seconds)) if isinstance(seconds, (int, float)) else None,
+        "iclab": environment.get("iclab"),
+    }
+    return [(plain(k), plain(v)) for k, v in facts.items() if v not in (None, "")]
+
+
+def _sampling(summary: pd.DataFrame) -> dict[str, str]:
+    """How many seeds and prompts stand behind the numbers."""
+    counts = {"seeds": "num_seeds", "prompts a value": "num_prompts"}
+    return {label: _spread(summary[column]) for label, column in counts.items() if column in summary}
+
+
+def _spread(column: pd.Series) -> str:
+    # A zero stands for an exact number, which no prompt stands behind.
+    values = sorted({int(v) for v in column.dropna() if v > 0})
+    if not values:
+        return "none"
+    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested settings as lines, with their dotted names in words."""
+    lines: list[tuple[str, str]] = []
+    for key, value in values.items():
+        name = f"{prefix}{plain(key).replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            lines += _flat(value, f"{name}: ")
+        elif key == "seconds" and isinstance(value, (int, float)):
+            lines.append((name, f"{short_number(round(float(value), 2))} ({duration(float(value))})"))
+        else:
+            lines.append((name, _value(value)))
+    return lines
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(v) for v in value) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return cell_text(value)
+
+
+def _embedded(files: Sequence[Path]) -> list[Download]:
+    found = [path for path in files if path.is_file() and path.stat().st_size <= _LARGEST_EMBEDDED_FILE]
+    return [Download(plain(path.name), data_link(path.read_bytes())) for path in found]

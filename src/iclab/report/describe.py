@@ -1,0 +1,88 @@
+"""Figures in words and as rows: for screen readers, and for the table under each figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iclab.experiments.reading import Figure, Panel, Series
+from iclab.report.text import cell_text, plain, short_number
+
+MOST_ROWS = 400
+_SCALES = {"linear": "", "log": " (logarithmic)", "log2": " (logarithmic)", "symlog": " (symmetric logarithmic)"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of an HTML table."""
+
+    text: str
+    numeric: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An HTML table; ``total`` counts the rows before the cut at `MOST_ROWS`."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total: int
+
+
+def panel_in_words(panel: Panel) -> str:
+    """What a panel shows: axes, where each series begins and ends, reference lines."""
+    title = f"{plain(panel.title)}. " if panel.title else ""
+    axes = (
+        f"{plain(panel.y_label)}{_SCALES[panel.y_scale]} against {plain(panel.x_label)}{_SCALES[panel.x_scale]}. "
+    )
+    lines = [f"{plain(label)} at {short_number(value)}" for value, label in (*panel.vertical, *panel.horizontal)]
+    references = f" Reference lines: {', '.join(lines)}." if lines else ""
+    return title + axes + " ".join(_series_in_words(series) for series in panel.series) + references
+
+
+def _series_in_words(series: Series) -> str:
+    points = [(x, y) for x, y in zip(series.x, series.y, strict=True) if math.isfinite(x) and math.isfinite(y)]
+    if not points:
+        return f"{plain(series.label)}: no data."
+    ends = points if len(points) == 1 else [points[0], points[-1]]
+    return f"{plain(series.label)}: " + " to ".join(f"{cell_text(y)} at {short_number(x)}" for x, y in ends) + "."
+
+
+def figure_rows(figure: Figure) -> Rows:
+    """The points of a figure, without those of single seeds; columns that would be empty are left out."""
+    several = len(figure.panels) > 1
+    everything = [(panel, series) for panel in figure.panels for series in panel.series]
+    intervals = any(len(series.low) for _, series in everything)
+    kinds = any(series.band for _, series in everything)
+    columns = [
+        *(["panel"] if several else []),
+        "series",
+        _shared([plain(panel.x_label) for panel in figure.panels], "x"),
+        _shared([plain(panel.y_label) for panel in figure.panels], "y"),
+        *(["low", "high"] if intervals else []),
+        *(["interval"] if kinds else []),
+    ]
+    rows: list[tuple[Cell, ...]] = []
+    for panel, series in everything:
+        for i, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+            low = series.low[i] if len(series.low) else None
+            high = series.high[i] if len(series.high) else None
+            cells = [_text(panel.title)] if several else []
+            cells += [_text(series.label), _number(x, short_number(float(x))), _number(y, cell_text(y))]
+            cells += [_number(low, cell_text(low)), _number(high, cell_text(high))] if intervals else []
+            cells += [_text(series.band)] if kinds else []
+            rows.append(tuple(cells))
+    return Rows(tuple(columns), tuple(rows[:MOST_ROWS]), len(rows))
+
+
+def _shared(labels: Sequence[str], otherwise: str) -> str:
+    return labels[0] if len(set(labels)) == 1 and labels[0] else otherwise
+
+
+def _text(value: str) -> Cell:
+    return Cell(plain(value), numeric=False)
+
+
+def _number(_: float | None, text: str) -> Cell:
+    return Cell(text, numeric=True)

@@ -1,0 +1,145 @@
+"""Figures as SVG and PNG bytes: the whole figure for ``figures/``, and each panel alone for the page.
+
+On the page a panel is an image of its own, so that panels stand in one column on a phone and side by side on a desk.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Canvas
+
+from iclab.experiments.reading import Figure, Panel
+from iclab.report.palette import AXIS, INK, PAPER
+from iclab.report.panel import draw_panel
+from iclab.report.strokes import Key, Stroke, legend_keys
+from iclab.report.text import plain, wrapped
+
+_PANEL_SIZE = (4.4, 3.15)
+_FILE_PANEL_SIZES = {1: (5.6, 3.7), 2: (4.5, 3.3), 3: (3.9, 3.1)}
+_RESOLUTION = 200
+_STYLE: dict[str, Any] = {
+    "svg.fonttype": "path",
+    # Labels are plain text: a dollar sign in a link's expression is a dollar sign, not the start of a formula.
+    "text.parse_math": False,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 10,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.edgecolor": AXIS,
+    "axes.unicode_minus": True,
+    "xtick.labelsize": 9.5,
+    "ytick.labelsize": 9.5,
+    "legend.fontsize": 9.5,
+    "legend.frameon": False,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": "none",
+}
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A figure drawn: the files' bytes, the panels alone, and notes on what could not be drawn."""
+
+    svg: bytes
+    png: bytes
+    panels: tuple[bytes, ...]
+    notes: tuple[str, ...]
+
+
+def draw_figure(figure: Figure, strokes: dict[Key, Stroke]) -> DrawnFigure:
+    """Draw ``figure``; equal input gives equal bytes.
+
+    Raises:
+        InputError: a panel's data or limits make no sense.
+    """
+    with _style(plain(figure.name)):
+        canvas = _compose(figure, strokes)
+        svg, png = _svg(canvas, plain(figure.name)), _png(canvas)
+        drawn = [_draw_alone(panel, strokes) for panel in figure.panels]
+    notes = dict.fromkeys(note for _, panel_notes in drawn for note in panel_notes)
+    return DrawnFigure(svg, png, tuple(data for data, _ in drawn), tuple(notes))
+
+
+def draw_legend_mark(stroke: Stroke) -> bytes:
+    """The line and marker of a legend's entry, as a small SVG."""
+    with _style("legend"):
+        canvas = Canvas(figsize=(0.52, 0.17), facecolor="none")
+        axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0))
+        axes.set_axis_off()
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        axes.plot([0.04, 0.5, 0.96], [0.5] * 3, **stroke.line_options(), markevery=[1] if stroke.marker else None)
+        return _svg(canvas, "legend")
+
+
+def column_count(panels: int) -> int:
+    """Columns of the grid in a file: at most three, and no row with a single panel where that can be avoided."""
+    return {0: 1, 1: 1, 2: 2, 4: 2}.get(panels, 3)
+
+
+@contextmanager
+def _style(salt: str) -> Iterator[None]:
+    """Matplotlib's own defaults and ours, whatever the user's configuration says, restored afterwards."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # A character that the font lacks is drawn as a box; the page's text shows it.
+        warnings.filterwarnings("ignore", message=".*Glyph .* missing from font.*")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({**_STYLE, "svg.hashsalt": f"iclab-{salt}"})
+        yield
+
+
+def _compose(figure: Figure, strokes: dict[Key, Stroke]) -> Canvas:
+    columns = column_count(len(figure.panels))
+    rows = max(1, math.ceil(len(figure.panels) / columns))
+    width, height = _FILE_PANEL_SIZES[columns]
+    keys = legend_keys(figure)
+    labels = [wrapped(label, int(columns * width * 10)) for label, _ in keys]
+    longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
+    legend_columns = max(1, min(len(keys), int(columns * width / (0.62 + 0.082 * longest))))
+    lines = sum(1 + label.count("\n") for label in labels)
+    legend_height = 0.2 + 0.215 * math.ceil(lines / legend_columns) if keys else 0.0
+    canvas = Canvas(figsize=(columns * width, rows * height + legend_height), layout="constrained")
+    canvas.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.04)  # type: ignore[union-attr]
+    for place, panel in enumerate(figure.panels):
+        draw_panel(canvas.add_subplot(rows, columns, place + 1), panel, strokes, title=True)
+    if keys:
+        handles = [strokes[key].handle() for key in keys]
+        canvas.legend(
+            handles, labels, loc="outside lower left", ncols=legend_columns, handlelength=3.0, columnspacing=1.6
+        )
+    return canvas
+
+
+def _draw_alone(panel: Panel, strokes: dict[Key, Stroke]) -> tuple[bytes, list[str]]:
+    canvas = Canvas(figsize=_PANEL_SIZE, layout="constrained", facecolor="none")
+    notes = draw_panel(canvas.add_subplot(), panel, strokes, title=False)
+    return _svg(canvas, plain(panel.title)), notes
+
+
+def _svg(canvas: Canvas, title: str) -> bytes:
+    buffer = io.BytesIO()
+    FigureCanvasSVG(canvas)
+    # Without date and version equal drawings are equal bytes.
+    canvas.savefig(buffer, format="svg", metadata={"Title": title, "Creator": "iclab", "Date": None})
+    # Matplotlib writes each label into a comment as well; the drawing is complete without.
+    return re.sub(rb"\s*<!--.*?-->", b"", buffer.getvalue(), flags=re.DOTALL)
+
+
+def _png(canvas: Canvas) -> bytes:
+    buffer = io.BytesIO()
+    FigureCanvasAgg(canvas)
+    canvas.savefig(buffer, format="png", dpi=_RESOLUTION, metadata={"Software": "iclab"})
+    return buffer.getvalue()

@@ -1,0 +1,97 @@
+"""How a curve looks: its label decides the colour and the marker, its role the line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.lines import Line2D
+
+from iclab.experiments.reading import Figure, Role, Series
+from iclab.report.palette import PAPER, SERIES_LIGHT
+from iclab.report.text import plain
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h", "<", ">", "p")
+# Who gets the most distinct colours first.
+_ROLE_ORDER: tuple[Role, ...] = ("model", "ablation", "baseline", "theory", "ceiling", "quoted")
+_DASHES: dict[str, Any] = {
+    "model": "-",
+    "ablation": (0, (5.5, 1.8)),
+    "baseline": (0, (2.6, 1.4)),
+    "theory": "-",
+    "ceiling": (0, (1, 1.6)),
+    "quoted": "none",
+}
+_WIDTHS: dict[str, float] = {
+    "model": 1.8, "ablation": 1.6, "baseline": 1.5, "theory": 2.1, "ceiling": 1.9, "quoted": 0.0
+}  # fmt: skip
+_WITHOUT_MARKERS = {"theory", "ceiling"}
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """Colour, line and marker of a curve. ``marker`` is empty where the role has none."""
+
+    colour: str
+    role: Role
+    dashes: Any
+    width: float
+    marker: str
+
+    @property
+    def open(self) -> bool:
+        """Whether the marker is hollow: numbers quoted from a publication."""
+        return self.role == "quoted"
+
+    def marker_options(self) -> dict[str, Any]:
+        """Matplotlib's options for the marker alone."""
+        return {
+            "marker": self.marker,
+            "markersize": 6.2 if self.open else 5.4 if self.role == "model" else 4.6,
+            "markerfacecolor": PAPER if self.open else self.colour,
+            "markeredgecolor": self.colour if self.open else PAPER,
+            "markeredgewidth": 1.4 if self.open else 0.6,
+        }
+
+    def line_options(self) -> dict[str, Any]:
+        """Matplotlib's options for the line and its markers."""
+        marker = self.marker_options() if self.marker else {}
+        return {"color": self.colour, "linestyle": self.dashes, "linewidth": self.width, **marker}
+
+    def handle(self) -> Line2D:
+        """The entry in a legend."""
+        return Line2D([], [], **self.line_options())
+
+
+Key = tuple[str, Role]
+
+
+def key_of(series: Series) -> Key:
+    """What a legend tells apart: the label and the role."""
+    return plain(series.label), series.role
+
+
+def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
+    """A stroke for each (label, role) of a report; one label has one colour and one marker throughout.
+
+    Labels are numbered by role, then by first appearance. Beyond the palette the colours repeat with other markers.
+    """
+    everything = [s for figure in figures for panel in figure.panels for s in panel.series]
+    labels: dict[str, int] = {}
+    for role in _ROLE_ORDER:
+        for series in everything:
+            if series.role == role:
+                labels.setdefault(plain(series.label), len(labels))
+    return {key_of(series): _stroke(labels[plain(series.label)], series.role) for series in everything}
+
+
+def _stroke(number: int, role: Role) -> Stroke:
+    # 11 markers against 8 colours: the pairs repeat only after 88 labels.
+    marker = "" if role in _WITHOUT_MARKERS else MARKERS[number % len(MARKERS)]
+    return Stroke(SERIES_LIGHT[number % len(SERIES_LIGHT)], role, _DASHES[role], _WIDTHS[role], marker)
+
+
+def legend_keys(figure: Figure) -> list[Key]:
+    """The entries of a figure's legend: each (label, role) of its panels once, in order of appearance."""
+    return list(dict.fromkeys(key_of(series) for panel in figure.panels for series in panel.series))

@@ -1,0 +1,161 @@
+"""Limits and ticks of an axis, with plain numbers and few enough ticks to read on a phone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
+
+from iclab.experiments.reading import Scale
+from iclab.report.text import power_of_two, short_number
+
+LOGARITHMIC = ("log", "log2")
+_PADDING = 0.045
+
+
+@dataclass(frozen=True)
+class AxisPlan:
+    """Everything that is set on one axis. ``threshold`` is where a symlog axis turns linear."""
+
+    scale: Scale
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    labels: tuple[str, ...]
+    minor: tuple[float, ...] = ()
+    threshold: float = 1.0
+
+
+def plan_axis(
+    scale: Scale, values: np.ndarray, *, limits: tuple[float, float] | None = None, most: int = 6
+) -> AxisPlan:
+    """Plan an axis for finite ``values`` (positive where the scale is logarithmic), with at most ``most`` ticks.
+
+    Args:
+        scale: a `Scale`.
+        values: everything that must be visible; may be empty.
+        limits: fixed ends instead of those of the values.
+        most: the largest number of labelled ticks.
+    """
+    if scale in LOGARITHMIC:
+        return _plan_log(scale, values, limits, most)
+    if scale == "symlog":
+        return _plan_symlog(values, limits, most)
+    low, high = limits or _padded(values)
+    ticks = _linear_ticks(low, high, most)
+    return AxisPlan("linear", low, high, ticks, tuple(short_number(t) for t in ticks))
+
+
+def apply_plan(axes: Axes, which: str, plan: AxisPlan) -> None:
+    """Set scale, limits and ticks on the ``x`` or ``y`` axis."""
+    options: dict[str, float] = {}
+    if plan.scale in LOGARITHMIC:
+        options = {"base": 2 if plan.scale == "log2" else 10}
+    elif plan.scale == "symlog":
+        options = {"linthresh": plan.threshold, "linscale": 0.6}
+    name = "log" if plan.scale in LOGARITHMIC else plan.scale
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if which == "x":
+        axes.set_xscale(name, **options)
+        axes.set_xlim(plan.low, plan.high)
+    else:
+        axes.set_yscale(name, **options)
+        axes.set_ylim(plan.low, plan.high)
+    axis.set_ticks(plan.ticks, labels=list(plan.labels))
+    axis.set_minor_locator(FixedLocator(plan.minor) if plan.minor else NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _padded(values: np.ndarray) -> tuple[float, float]:
+    if values.size == 0:
+        return 0.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    # Equal values, or a spread at the edge of the floating-point resolution, get a window of their own size.
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        half = 0.1 * abs(low) or 0.5
+        return low - half, high + half
+    return low - _PADDING * (high - low), high + _PADDING * (high - low)
+
+
+def _linear_ticks(low: float, high: float, most: int) -> tuple[float, ...]:
+    ticks = MaxNLocator(nbins=most - 1, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    # Rounding at the twelfth digit of the span turns 0.30000000000000004 and -1e-17 into 0.3 and 0.
+    digits = 12 - math.floor(math.log10(high - low))
+    return tuple(round(float(t), digits) + 0.0 for t in ticks if low <= t <= high)
+
+
+def _plan_log(scale: Scale, values: np.ndarray, limits: tuple[float, float] | None, most: int) -> AxisPlan:
+    low, high = limits or _log_padded(values)
+    if scale == "log2":
+        ticks = _powers_of_two(values, low, high, most)
+        if ticks:
+            return AxisPlan(scale, low, high, ticks, tuple(power_of_two(t) for t in ticks))
+    ticks, minor = _decades(low, high, most)
+    return AxisPlan(scale, low, high, ticks, tuple(short_number(t) for t in ticks), minor)
+
+
+def _log_padded(values: np.ndarray) -> tuple[float, float]:
+    if values.size == 0:
+        return 0.1, 10.0
+    low, high = math.log(float(values.min())), math.log(float(values.max()))
+    if high - low < 1e-9:
+        return math.exp(low) / 2, math.exp(high) * 2
+    padding = _PADDING * (high - low)
+    return math.exp(low - padding), math.exp(high + padding)
+
+
+def _powers_of_two(values: np.ndarray, low: float, high: float, most: int) -> tuple[float, ...]:
+    """The powers of two among the values, or where the values are others, those in the range; thinned evenly."""
+    exponents = np.log2(np.unique(values[(values >= low) & (values <= high)]))
+    present = sorted({round(e) for e in exponents.tolist() if abs(e - round(e)) < 1e-9})
+    if len(present) < min(2, exponents.size) or exponents.size == 0:
+        present = list(range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
+        present = present if len(present) >= 2 else []
+    return tuple(2.0**e for e in _thinned(present, most))
+
+
+def _thinned(items: list[int], most: int) -> list[int]:
+    """Every k-th item, counted back from the last, which is the one that readers look for."""
+    if len(items) <= most:
+        return items
+    stride = math.ceil(len(items) / most)
+    return items[::-1][::stride][::-1]
+
+
+def _decades(low: float, high: float, most: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Labelled and unlabelled ticks of a base-10 axis."""
+    exponents = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
+    if len(exponents) >= 2:
+        shown = _thinned(list(exponents), most)
+        whole = range(exponents[0] - 1, exponents[-1] + 1)
+        minor = (m * 10.0**e for e in whole for m in range(2, 10)) if len(exponents) <= 4 else (10.0**e for e in whole)
+        return tuple(10.0**e for e in shown), _inside(minor, low, high)
+    whole = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    ticks = _inside((m * 10.0**e for e in whole for m in (1, 2, 5)), low, high)
+    if len(ticks) < 2:
+        ticks = _linear_ticks(low, high, most)
+    return ticks[:most], ()
+
+
+def _inside(values: Iterable[float], low: float, high: float) -> tuple[float, ...]:
+    return tuple(v for v in values if low <= v <= high)
+
+
+def _plan_symlog(values: np.ndarray, limits: tuple[float, float] | None, most: int) -> AxisPlan:
+    sizes = np.abs(values[values != 0])
+    top = float(sizes.max()) if sizes.size else 1.0
+    # Four decades on each side of zero are what a small panel can show.
+    threshold = max(float(sizes.min()) if sizes.size else 1.0, top * 1e-4)
+    if limits is None:
+        low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+        margin = 0.3 * threshold
+        limits = (low - max(0.4 * abs(low), margin), high + max(0.4 * abs(high), margin))
+    low, high = limits
+    first, last = math.ceil(math.log10(threshold) - 1e-9), math.floor(math.log10(max(abs(low), abs(high))) + 1e-9)
+    sizes_shown = [10.0**e for e in _thinned(list(range(first, last + 1)), 3)]
+    ticks = _inside([-s for s in reversed(sizes_shown)] + [0.0] + sizes_shown, low, high)
+    return AxisPlan("symlog", low, high, ticks, tuple(short_number(t) for t in ticks), (), threshold)

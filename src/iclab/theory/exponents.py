@@ -1,0 +1,227 @@
+"""Information exponents of links, of their powers, and of gated labels, with a decision that knows its own error.
+
+``ie(f)`` is the least ``k >= 1`` with ``H(f, k) = E f(z) h_k(z) != 0``. Each coefficient is found non-zero, zero, or
+undecided, by comparing it with its error and with ``tolerance * E|(f - E f) h_k|``: what is left of the integral after
+its positive and negative parts have cancelled. Derivation and traps: docs/theory/exponents.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from iclab.errors import InputError, check_integer, check_positive
+from iclab.links import Link, gaussian_integrals, hermite_functions
+from iclab.theory.expansion import MAX_DEGREE, hermite_expansion
+
+Array = np.ndarray
+
+TOLERANCE = 1e-10
+_EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """An exponent, and the numbers that decide it.
+
+    Attributes:
+        value: the exponent; ``None`` if no coefficient up to ``max_degree`` is surely non-zero.
+        coefficients: of degree (or power) 1, 2, ..., in units of the function's own L2 norm.
+        errors: error estimates, in the same units.
+        scales: size of each coefficient before cancellation, in the same units; at most about 1.
+        tolerance: a coefficient is zero if ``|c| + error <= tolerance * scale``, and non-zero if
+            ``|c| > tolerance * scale + error``.
+        undecided: some coefficient before ``value`` (any, if ``value`` is None) is neither; the exponent may be less.
+        max_degree: how far was looked.
+        what: the quantity in words.
+    """
+
+    value: int | None
+    coefficients: tuple[float, ...]
+    errors: tuple[float, ...]
+    scales: tuple[float, ...]
+    tolerance: float
+    undecided: bool
+    max_degree: int
+    what: str
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """``"nonzero"``, ``"zero"`` or ``"undecided"`` for each coefficient."""
+        return tuple(
+            _verdict(c, e, self.tolerance * s)
+            for c, e, s in zip(self.coefficients, self.errors, self.scales, strict=True)
+        )
+
+    @property
+    def deciding(self) -> float | None:
+        """The coefficient at ``value``: how strong the signal is that the exponent promises."""
+        return None if self.value is None else self.coefficients[self.value - 1]
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain numbers and lists, ready for JSON."""
+        return asdict(self) | {
+            "coefficients": list(self.coefficients),
+            "errors": list(self.errors),
+            "scales": list(self.scales),
+            "verdicts": list(self.verdicts),
+            "deciding": self.deciding,
+        }
+
+
+def decide(
+    what: str,
+    coefficients: Array | Sequence[float],
+    errors: Array | Sequence[float],
+    scales: Array | Sequence[float],
+    tolerance: float,
+) -> Exponent:
+    """The `Exponent` that these coefficients of degree 1, 2, ... give."""
+    verdicts = [_verdict(c, e, tolerance * s) for c, e, s in zip(coefficients, errors, scales, strict=True)]
+    value = verdicts.index("nonzero") + 1 if "nonzero" in verdicts else None
+    return Exponent(
+        value=value,
+        coefficients=tuple(float(c) for c in coefficients),
+        errors=tuple(float(e) for e in errors),
+        scales=tuple(float(s) for s in scales),
+        tolerance=tolerance,
+        undecided="undecided" in verdicts[: None if value is None else value],
+        max_degree=len(verdicts),
+        what=what,
+    )
+
+
+def information_exponent(link: Link, max_degree: int = 12, tolerance: float = TOLERANCE) -> Exponent:
+    """``ie(g)``: least ``k >= 1`` with ``H(g, k) != 0`` (Ben Arous, Gheissari and Jagannath 2021; arXiv 2510.12026).
+
+    Polynomials are decided from their exact coefficients, against their standard deviation; ``tolerance=0`` takes them
+    at their word.
+
+    Raises:
+        InputError: for a ``max_degree`` outside ``1 .. 200`` or a tolerance outside ``[0, 1)``.
+    """
+    check_integer("max_degree", max_degree, 1, MAX_DEGREE)
+    check_tolerance(tolerance)
+    what = f"information exponent of {link.name}"
+    if link.hermite_coefficients is not None:
+        expansion = hermite_expansion(link, max_degree)
+        norm, deviation = expansion.second_moment**0.5, link.variance**0.5
+        scales = np.full(max_degree, deviation / norm)
+        return decide(what, expansion.coefficients[1:] / norm, expansion.errors[1:] / norm, scales, tolerance)
+    return decide(what, *relative_coefficients(link, max_degree, link.breakpoints), tolerance)
+
+
+def e_p(link: Link, p: int, max_power: int = 8, tolerance: float = TOLERANCE) -> Exponent:
+    """``e_p(g)``: least power ``j >= 1`` with ``H(g^j, p) != 0``; the gate reaches degree ``p`` at a cost
+    ``rho^(1 - e_p)`` (arXiv 2510.12026). The search stops at the first power that decides.
+
+    Raises:
+        InputError: for ``p < 1``, ``max_power < 1``, or a power that is not square-integrable.
+    """
+    check_integer("p", p, 1, MAX_DEGREE)
+    check_integer("max_power", max_power, 1, 60)
+    check_tolerance(tolerance)
+    found = np.empty((0, 3))
+    for power in range(1, max_power + 1):
+
+        def to_power(z: Array, power: int = power) -> Array:
+            return link(z) ** power
+
+        try:
+            c, e, s = relative_coefficients(to_power, p, link.breakpoints)
+        except InputError as error:
+            raise InputError(f"power {power} of the link {link.name!r}: {error}; lower max_power") from None
+        found = np.vstack([found, [c[-1], e[-1], s[-1]]])
+        if _verdict(c[-1], e[-1], tolerance * s[-1]) == "nonzero":
+            break
+    what = f"e_{p} of {link.name} (least power with a component of degree {p})"
+    return decide(what, found[:, 0], found[:, 1], found[:, 2], tolerance)
+
+
+def gated_exponent(
+    link: Link, rho: float, b: float, noise: float = 0.0, max_degree: int = 12, tolerance: float = TOLERANCE
+) -> Exponent:
+    """Information exponent after the gate: of ``z -> E_zeta[y sigmoid(y / rho + b)]``, ``y = g(z) + zeta``.
+
+    ``zeta`` is ``+noise`` or ``-noise`` with probability 1/2 each. The paper's claim is that it equals the generative
+    exponent of ``g`` (arXiv 2510.12026). Trap: for odd ``g`` and ``b = 0`` the degree-1 coefficient is exactly zero,
+    since ``g sigmoid(g/rho)`` is ``g/2`` plus an even function.
+
+    Raises:
+        InputError: for ``rho <= 0``, a ``b`` that is not finite, or a negative noise.
+    """
+    check_integer("max_degree", max_degree, 1, MAX_DEGREE)
+    check_tolerance(tolerance)
+    function = gated_label(link, rho, b, noise)
+    what = f"information exponent of {link.name} after the gate rho={rho:g}, b={b:g}, noise={noise:g}"
+    return decide(what, *relative_coefficients(function, max_degree, link.breakpoints), tolerance)
+
+
+def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callable[[Array], Array]:
+    """``z -> E_zeta[y sigmoid(y/rho + b)]`` times a constant that keeps it and its square inside float64.
+
+    The gate is computed in logs, so ``b = -800`` and ``rho = 1e-6`` are as good as any.
+    """
+    check_positive("rho", rho)
+    if not np.isfinite(b):
+        raise InputError(f"b is {b}; expected a finite number, such as -9")
+    if not 0 <= noise < np.inf:
+        raise InputError(f"noise is {noise}; expected a finite number >= 0")
+    labels = (noise, -noise) if noise > 0 else (0.0,)
+
+    def log_gate(y: Array) -> Array:
+        return -np.logaddexp(0.0, -(y / rho + b))
+
+    z = np.linspace(-37.0, 37.0, 1481)
+    with np.errstate(all="ignore"):
+        y = np.concatenate([link(z) + zeta for zeta in labels])
+        size = log_gate(y) + np.log(np.abs(y)) - np.tile(z * z / 4, len(labels))
+    shift = float(size[np.isfinite(size)].max())
+
+    def function(z: Array) -> Array:
+        g = link(z)
+        y = np.stack([g + zeta for zeta in labels])
+        return (y * np.exp(log_gate(y) - shift)).mean(0)
+
+    return function
+
+
+def relative_coefficients(
+    function: Callable[[Array], Array], max_degree: int, breakpoints: Sequence[float]
+) -> tuple[Array, Array, Array]:
+    """Coefficients of degree ``1 .. max_degree``, their errors, and their scales ``E|(f - E f) h_k|``, all divided by
+    ``sqrt(E f^2)``. The mean is removed first: it has no part in these coefficients and would only add its rounding."""
+
+    def moments(z: Array) -> Array:
+        f = function(z)
+        return np.stack([f, f * f], 1)
+
+    (mean, square), _, _ = gaussian_integrals(moments, breakpoints)
+    norm = float(square) ** 0.5
+    if norm == 0:
+        zeros = np.zeros(max_degree)
+        return zeros, zeros, zeros
+
+    def integrand(z: Array) -> Array:
+        return ((function(z) - mean) / norm)[:, None] * hermite_functions(z, max_degree)[:, 1:]
+
+    mean_rounding = 8 * _EPS * abs(float(mean)) / norm
+    values, errors, scales = gaussian_integrals(integrand, breakpoints, floor=mean_rounding)
+    errors = errors + mean_rounding + _EPS * np.arange(1, max_degree + 1) * scales
+    # A function that is constant to rounding has scales of rounding size: its coefficients are zero, not undecided.
+    constant = float(square) - float(mean) ** 2 <= 1e-26 * float(square)
+    return values, errors, np.ones(max_degree) if constant else scales
+
+
+def check_tolerance(tolerance: float) -> None:
+    if not 0 <= tolerance < 1:
+        raise InputError(f"tolerance is {tolerance}; expected a number in [0, 1), such as {TOLERANCE:g}")
+
+
+def _verdict(coefficient: float, error: float, threshold: float) -> str:
+    size = abs(coefficient)
+    if size > threshold + error:
+        return "nonzero"
+    return "zero" if size + error <= threshold else "undecided"

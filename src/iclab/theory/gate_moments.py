@@ -1,0 +1,181 @@
+"""Exact mean and covariance of the state ``S = (1/N) sum_j G_j y_j phi(x_j)`` at finite N, without sampling.
+
+Derivation: docs/theory/gate_moments.md (the degree-1 block is section 6 of our notes on arXiv 2510.12026).
+Coordinates follow ``beta``: with ``z = <beta, x>`` and ``w`` the part of ``x`` orthogonal to ``beta``, the embedding
+splits into the parallel features ``1, z, h_2(z)``, for each of the d-1 orthogonal directions the pair ``w_e, z w_e``,
+and the ``(d-1)d/2`` features of degree 2 in ``w`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from iclab.errors import InputError, check_integer
+from iclab.links import Link, gaussian_expectations, make_link
+from iclab.theory.geometric import decay_sums
+from iclab.theory.weights import LabelWeight
+
+_MAX_EXAMPLES = 10**12
+
+
+@dataclass(frozen=True)
+class TokenMoments:
+    """One-token integrals, ``A = s(y) y`` and ``psi = (1, z, h_2(z))``.
+
+    Attributes:
+        mean: ``(3,)``, ``E[A psi]``.
+        square: ``(3, 3)``, ``E[A^2 psi psi']``.
+        kept: ``(3,)``, ``E[(1-f) A psi]``.
+        square_index: ``(3,)``, ``E[A^2], E[A^2 z], E[A^2 z^2]``: variances of the orthogonal features.
+        loss: ``E f``, so that ``q = 1 - loss``.
+        loss2: ``E[2f - f^2]``, so that ``q2 = E(1-f)^2 = 1 - loss2``.
+    """
+
+    mean: np.ndarray
+    square: np.ndarray
+    kept: np.ndarray
+    square_index: np.ndarray
+    loss: float
+    loss2: float
+
+
+class GateMoments:
+    """Exact first and second moments of the state of a scalar-gated recurrence on single-index prompts.
+
+    Args:
+        link: ``g``.
+        noise: ``tau`` of the two-point label noise.
+        rho, b: of the gate ``sigmoid(y/rho + b)``.
+        num_examples: N >= 0.
+        decay: with ``False``, nothing is forgotten.
+        gate: a gate of `LabelWeight` instead of the sigmoid one (``exp``, ``linear``, ``retention``).
+        retention: ``lambda`` of the gate ``retention``.
+
+    All moments are of ``S`` divided by ``s(0)`` (see `LabelWeight`), which no direction or correlation depends on.
+
+    Raises:
+        InputError: for bad sizes, and where a moment does not exist (an exponential tilt of a cubic link).
+    """
+
+    def __init__(
+        self,
+        link: Link | str | Sequence[float] | Callable,
+        noise: float = 0.0,
+        rho: float = 1.0,
+        b: float = 0.0,
+        num_examples: int = 1,
+        decay: bool = True,
+        *,
+        gate: str | None = None,
+        retention: float = 1.0,
+    ) -> None:
+        self.link = make_link(link)
+        if not (isinstance(noise, int | float) and 0 <= noise < float("inf")):
+            raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
+        self.noise = float(noise)
+        self.weight = LabelWeight(gate or ("mamba" if decay else "no_decay"), rho, b, retention)
+        self.num_examples = check_integer("num_examples", num_examples, 0, _MAX_EXAMPLES)
+
+    def at(self, num_examples: int) -> GateMoments:
+        """The same gate at another N; the integrals are shared, so this costs microseconds."""
+        other = object.__new__(GateMoments)
+        other.__dict__.update(self.__dict__)
+        other.__dict__["token"] = self.token
+        other.num_examples = check_integer("num_examples", num_examples, 0, _MAX_EXAMPLES)
+        return other
+
+    @cached_property
+    def token(self) -> TokenMoments:
+        """The one-token integrals."""
+        signs = (-1.0, 1.0) if self.noise else (0.0,)
+
+        def integrand(z: np.ndarray) -> np.ndarray:
+            psi = np.stack([np.ones_like(z), z, (z * z - 1) / 2**0.5], 1)
+            pairs = np.stack([psi[:, i] * psi[:, j] for i in range(3) for j in range(i, 3)], 1)
+            total = np.zeros((len(z), 15))
+            clean = self.link(z)
+            for sign in signs:
+                y = clean + sign * self.noise
+                gained = self.weight.gain(y) * y
+                forgotten = self.weight.forgetting(y)
+                total += np.concatenate(
+                    [
+                        gained[:, None] * psi,
+                        (gained**2)[:, None] * pairs,
+                        ((1 - forgotten) * gained)[:, None] * psi,
+                        (gained * z)[:, None] ** 2,
+                        forgotten[:, None],
+                        (forgotten * (2 - forgotten))[:, None],
+                    ],
+                    1,
+                )
+            return total / len(signs)
+
+        v, _ = gaussian_expectations(integrand, self.link.breakpoints)
+        square = np.array([[v[3], v[4], v[5]], [v[4], v[6], v[7]], [v[5], v[7], v[8]]])
+        return TokenMoments(v[:3], square, v[9:12], np.array([v[3], v[4], v[12]]), float(v[13]), float(v[14]))
+
+    @cached_property
+    def _sums(self) -> tuple[float, float, float]:
+        return decay_sums(self.token.loss, self.token.loss2, self.num_examples)
+
+    @property
+    def _scale(self) -> float:
+        return self.weight.query_factor / max(self.num_examples, 1)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """``(3,)``: ``E S`` on the features ``1, z, h_2(z)``; it vanishes on all others."""
+        return self._scale * self._sums[0] * self.token.mean
+
+    @property
+    def second_moment(self) -> np.ndarray:
+        """``(3, 3)``: ``E[S S']`` on the features ``1, z, h_2(z)``."""
+        _, squares, crossed = self._sums
+        m, a = self.token.mean, self.token.kept
+        return self._scale**2 * (self.token.square * squares + (np.outer(m, a) + np.outer(a, m)) * crossed)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """``(3, 3)``: covariance of ``S`` on the features ``1, z, h_2(z)``."""
+        return self.second_moment - np.outer(self.mean, self.mean)
+
+    @property
+    def orthogonal_covariance(self) -> np.ndarray:
+        """``(2, 2)``: covariance of ``S`` on the pair ``(w_e, z w_e)``, for any unit ``e`` orthogonal to ``beta``."""
+        v = self.token.square_index
+        return self._scale**2 * self._sums[1] * np.array([[v[0], v[1]], [v[1], v[2]]])
+
+    @property
+    def orthogonal_variance(self) -> float:
+        """Variance of ``S`` on each normalised feature of degree 2 in ``w`` alone."""
+        return float(self._scale**2 * self._sums[1] * self.token.square_index[0])
+
+    def block_energy(self, dim: int) -> np.ndarray:
+        """``(3,)``: ``E |S_k|^2`` of the degree-k block for k = 0, 1, 2 on ``dim`` coordinates that contain ``beta``
+        (the intrinsic r, or d for the whole input)."""
+        dim = check_integer("dim", dim, 1)
+        parallel = np.diagonal(self.second_moment)
+        pair = np.diagonal(self.orthogonal_covariance)
+        others = dim - 1
+        return parallel + np.array(
+            [0.0, others * pair[0], others * pair[1] + others * dim / 2 * self.orthogonal_variance]
+        )
+
+    def alignment(self, dim: int, degree: int = 1) -> float:
+        """``E[S_k . u] / sqrt(E |S_k|^2)``, where ``u`` is ``beta`` (degree 1) or ``beta beta'`` (degree 2).
+
+        For degree 1 on the support this is the correlation of ``<S_1, x>`` with ``<beta, x>`` over prompts and queries.
+        """
+        if degree not in (1, 2):
+            raise InputError(f"degree is {degree}; expected 1 or 2")
+        energy = self.block_energy(dim)[degree]
+        return float(self.mean[degree] / np.sqrt(energy)) if energy > 0 else 0.0
+
+    def alignment_curve(self, num_examples: Sequence[int], dim: int, degree: int = 1) -> np.ndarray:
+        """`alignment` at each N of ``num_examples``, each up to 10^12."""
+        return np.array([self.at(int(n)).alignment(dim, degree) for n in num_examples])
