@@ -42,6 +42,17 @@ def test_repeated_examples_give_the_minimum_norm_solution(count, dim, distinct, 
     check_least_squares(prompts_from(pool[:, generator.integers(0, distinct, count)], seed))
 
 
+def test_ridge_with_repeated_examples_solves_the_normal_equations_at_every_prefix():
+    generator = np.random.default_rng(8)
+    prompts = prompts_from(generator.standard_normal((2, 3, 6))[:, generator.integers(0, 3, 50)])
+    x, y, q = prompts.examples.numpy(), prompts.example_labels.numpy(), prompts.queries.numpy()
+    several = Ridge(0.2).predict_at(prompts, range(1, 51)).numpy()
+    for b in range(2):
+        for n in range(1, 51):
+            w = np.linalg.solve(x[b, :n].T @ x[b, :n] + 0.2 * np.eye(6), x[b, :n].T @ y[b, :n])
+            np.testing.assert_allclose(several[n - 1, b], q[b] @ w, rtol=1e-9, atol=1e-9)
+
+
 def test_inputs_that_never_span_the_space():
     x = np.random.default_rng(1).standard_normal((2, 75, 5))
     x[..., 2] = 0.0

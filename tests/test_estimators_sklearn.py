@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from iclab.estimators import KERNELS, Estimator, KernelRidge, LeastSquares, NearestNeighbours, Ridge
+from iclab.estimators import (
+    KERNELS,
+    RBF,
+    ArcCosine,
+    Estimator,
+    KernelRidge,
+    Laplace,
+    LeastSquares,
+    NearestNeighbours,
+    Polynomial,
+    Ridge,
+)
 from iclab.prompts import Prompts, SingleIndex, Stream
 
 pytest.importorskip("sklearn")
@@ -39,13 +50,13 @@ def arc_cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 PEERS = {
-    "rbf": ({"bandwidth": 1.7}, lambda x, y: pairwise.rbf_kernel(x, y, gamma=1 / (2 * 1.7**2))),
-    "laplace": ({"bandwidth": 2.5}, lambda x, y: pairwise.laplacian_kernel(x, y, gamma=1 / 2.5)),
+    "rbf": (RBF(1.7), lambda x, y: pairwise.rbf_kernel(x, y, gamma=1 / (2 * 1.7**2))),
+    "laplace": (Laplace(2.5), lambda x, y: pairwise.laplacian_kernel(x, y, gamma=1 / 2.5)),
     "polynomial": (
-        {"degree": 2, "gamma": 0.7, "coef0": 0.5},
+        Polynomial(degree=2, gamma=0.7, coef0=0.5),
         lambda x, y: pairwise.polynomial_kernel(x, y, degree=2, gamma=0.7, coef0=0.5),
     ),
-    "arc_cosine": ({}, arc_cosine),
+    "arc_cosine": (ArcCosine(), arc_cosine),
 }
 DEFAULTS = {
     "rbf": lambda x, y: pairwise.rbf_kernel(x, y, gamma=1 / (2 * x.shape[1])),
@@ -58,9 +69,9 @@ DEFAULTS = {
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernel_ridge(kernel, size):
-    options, matrix = PEERS[kernel]
+    set_by_hand, matrix = PEERS[kernel]
     for learner, function in (
-        (KernelRidge(kernel, 0.05, **options), matrix),
+        (KernelRidge(set_by_hand, 0.05), matrix),
         (KernelRidge(kernel, 0.05), DEFAULTS[kernel]),
     ):
 

@@ -1,4 +1,4 @@
-"""The generative exponent from level sets, against the published table, closed forms and the rule for polynomials."""
+"""The generative exponent from level sets, against closed forms, direct integration and the rule for polynomials."""
 
 import math
 
@@ -7,23 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from test_exponents import TABLE, tanh_without_degree_one
 
 from iclab.errors import InputError
 from iclab.links import FunctionLink, HermiteSeries, make_link
 from iclab.theory.generative import generative_exponent, label_map_strengths, level_set_integrals
 from iclab.theory.monotone import monotone_nodes
-
-
-@pytest.mark.parametrize(("spec", "ie", "ge"), TABLE, ids=lambda value: str(value))
-@pytest.mark.parametrize("method", ["auto", "levels"])
-def test_generative_exponents_of_the_table(spec, ie, ge, method):
-    found = generative_exponent(make_link(spec), method=method)
-    assert (found.value, found.undecided) == (ge, False)
-
-
-def test_tanh_without_its_degree_one_part():
-    assert generative_exponent(tanh_without_degree_one()).value == 1
 
 
 def test_the_degree_two_part_of_z2exp_cancels_to_rounding():
@@ -129,7 +117,8 @@ def test_flat_pieces_with_rounding_noise_are_one_atom():
 
 
 def test_what_cannot_be_resolved_is_undecided():
-    assert generative_exponent(make_link("sin(2000*z)"), num_levels=16).undecided
+    fast = generative_exponent(make_link("sin(2000*z)"), num_levels=16)
+    assert (fast.value, fast.undecided) == (None, True)
     rare = generative_exponent(make_link("step(z-6)"))
     assert (rare.value, rare.undecided) == (None, True)
 

@@ -57,8 +57,8 @@ class KernelRidge(Estimator):
         return self._factorise(examples, labels).at_examples()
 
     def prompt_bytes(self, num_examples: int, num_queries: int, dim: int) -> int:
-        # Kernel, its temporaries and the factor; the arc-cosine kernel holds four such arrays at once.
-        return 8 * (num_examples * (4 * num_examples + 4 * num_queries) + 2 * (num_examples + num_queries) * dim)
+        # Kernel, its temporaries and the factor: the arc-cosine kernel needs six such arrays at its peak.
+        return 8 * (num_examples * 6 * (num_examples + num_queries) + 2 * (num_examples + num_queries) * dim)
 
     def _factorise(self, examples: Tensor, labels: Tensor) -> PrefixFactor:
         covariance = self.kernel(examples, examples)

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 from iclab.errors import InputError
 from iclab.experiments.nearest import did_you_mean
@@ -143,10 +144,8 @@ def _discriminators_in(annotation: object) -> Iterator[str]:
 def _default(field: FieldInfo | None) -> Any:
     if field is None or field.is_required():
         return {}
-    default = field.get_default(call_default_factory=True)
-    if isinstance(default, BaseModel):
-        return default.model_dump(mode="json")
-    return copy.deepcopy(default) if isinstance(default, dict | list) else {}
+    default = to_jsonable_python(field.get_default(call_default_factory=True))
+    return {} if default is None else default
 
 
 def _position(part: str, node: list, key: str) -> int:

@@ -3,7 +3,7 @@
 from iclab.links.bisection import switching_points
 from iclab.links.hermite import HermiteSeries, hermite_functions
 from iclab.links.link import FunctionLink, Link
-from iclab.links.named import LINK_NAMES, make_link
+from iclab.links.named import LINK_NAMES, LinkLike, make_link
 from iclab.links.quadrature import gaussian_expectations, gaussian_integrals
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "FunctionLink",
     "HermiteSeries",
     "Link",
+    "LinkLike",
     "gaussian_expectations",
     "gaussian_integrals",
     "hermite_functions",

@@ -75,7 +75,9 @@ class HermiteSeries(Link):
 
     @cached_property
     def _monomials(self) -> np.ndarray:
-        return hermite_e.herme2poly(self.coefficients / np.sqrt([float(math.factorial(k)) for k in range(len(self.coefficients))]))
+        return hermite_e.herme2poly(
+            self.coefficients / np.sqrt([float(math.factorial(k)) for k in range(len(self.coefficients))])
+        )
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
         """Horner's rule up to degree 8; beyond, Clenshaw's stable recurrence
@@ -85,7 +87,7 @@ class HermiteSeries(Link):
             value = z * 0 + float(self._monomials[-1])
             for coefficient in self._monomials[-2::-1]:
                 value = value * z + float(coefficient) if coefficient else value * z
-            return value
+            return cast(ArrayLike, value)
         after, after2 = z * 0 + float(c[-1]), z * 0
         for k in range(len(c) - 2, -1, -1):
             current = float(c[k]) + z * after / (k + 1) ** 0.5 - ((k + 1) / (k + 2)) ** 0.5 * after2

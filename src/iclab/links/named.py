@@ -22,10 +22,11 @@ _NAMED = {
     "z2exp": "z**2*exp(-z**2)",
 }
 LINK_NAMES = tuple(_NAMED)
+LinkLike = Link | str | Sequence[float] | np.ndarray | Callable
 
 
 def make_link(
-    spec: Link | str | Sequence[float] | np.ndarray | Callable,
+    spec: LinkLike,
     *,
     breakpoints: Sequence[float] = (),
     standardise: bool = False,

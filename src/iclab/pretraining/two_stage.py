@@ -101,7 +101,7 @@ def two_stage(
         raise InputError(
             f"holdout_fraction is {holdout_fraction} and head_quantile {head_quantile}; expected numbers between 0 and 1"
         )
-    start = _start(model, prompts, stream, num_examples, start_scale)
+    start = start_gamma(model, prompts, stream, num_examples, start_scale)
     gradient = gamma_gradient(model, prompts, stream.child("stage1"), stage1_tasks, num_examples)
     set_gamma(model, gradient.mean, degrees)
 
@@ -161,10 +161,10 @@ def set_gamma(model: OneLayerMamba, direction: Tensor, degrees: Sequence[int] = 
 
 
 @torch.no_grad()
-def _start(
+def start_gamma(
     model: OneLayerMamba, prompts: PromptDistribution, stream: Stream, num_examples: int, start_scale: float
 ) -> float:
-    """Draw the Stage I head and set ``gamma(0)``; return its common value."""
+    """Draw the Stage I head and set a constant ``gamma(0)`` by ``start_scale`` (see `two_stage`); return its value."""
     model.draw_head(stream.child("head0"))
     model.a2.fill_(1 / model.width)
     model.scale.fill_(1.0)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from iclab.experiments.reading import Reading
+from iclab.experiments.reading import Finding, Reading
 from iclab.files import write_atomic
 from iclab.report.csv_data import data_link
 from iclab.report.drawing import DrawnFigure, draw_figure
 from iclab.report.page import Download, as_json, render_page
 from iclab.report.strokes import assign_strokes
-from iclab.report.text import cell_text, duration, file_name, plain, short_number
+from iclab.report.text import cell_text, duration, file_name, plain
 
 if TYPE_CHECKING:
     from iclab.runs.results import Results
@@ -29,7 +32,8 @@ def build_report(results: Results, folder: Path) -> Path:
 
     Args:
         results: the run's results; its kind's ``read`` says what they show.
-        folder: the run folder. Its ``results.csv`` and ``summary.csv``, if there, become part of the page.
+        folder: the run folder. Its ``environment.json``, ``results.csv`` and ``summary.csv``, if there, become part
+            of the page.
 
     Raises:
         InputError: the kind is unknown, or its reading cannot be drawn.
@@ -37,10 +41,17 @@ def build_report(results: Results, folder: Path) -> Path:
     """
     from iclab.experiments.registry import load_kind
 
+    folder = Path(folder)
     reading = load_kind(results.experiment["kind"]).read(results)
+    if results.num_finished < results.num_cells:
+        partial = (
+            f"Only {results.num_finished} of {results.num_cells} cells are finished; everything below is of those."
+        )
+        reading = replace(reading, findings=(Finding(partial), *reading.findings))
     csv_files = [folder / name for name in ("results.csv", "summary.csv")]
+    environment = _read_environment(folder / "environment.json")
     return render_report(
-        reading, results.experiment, results.environment, folder, csv_files, sampling=_sampling(results.summary)
+        reading, results.experiment, environment, folder, csv_files, sampling=_sampling(results.summary)
     )
 
 
@@ -78,7 +89,8 @@ def render_report(
         "glance": _glance(experiment, environment, sampling),
         "axes": [(plain(key), ", ".join(_value(v) for v in values)) for key, values in axes.items()],
         "configuration": as_json({k: v for k, v in experiment.items() if k not in _SHOWN_ELSEWHERE}),
-        "provenance": [*_flat(environment), *((plain(k), plain(v)) for k, v in sampling.items())],
+        "provenance": [*((plain(k), plain(v)) for k, v in sampling.items()), *_flat(environment)],
+        "environment": as_json(environment) if environment else "",
         "files": _embedded(csv_files),
     }
     header = {key: plain(experiment.get(key, "")) for key in ("title", "question", "source")}
@@ -96,17 +108,23 @@ def _glance(
     experiment: Mapping[str, Any], environment: Mapping[str, Any], sampling: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """The few facts that a reader wants before the findings."""
-    seconds = environment.get("seconds")
+    seconds = _total_seconds(environment)
     cells = experiment.get("cells")
     facts = {
         "scale": experiment.get("scale"),
         "run": experiment.get("run_id"),
         "cells": len(cells) if isinstance(cells, (list, tuple, dict)) else None,
         **sampling,
-        "took": duration(float(seconds)) if isinstance(seconds, (int, float)) else None,
+        "took": duration(seconds) if seconds else None,
         "iclab": environment.get("iclab"),
     }
     return [(plain(k), plain(v)) for k, v in facts.items() if v not in (None, "")]
+
+
+def _total_seconds(environment: Mapping[str, Any]) -> float:
+    """Of all sessions: an interrupted run lists the earlier ones under ``previous``."""
+    sessions = [environment, *(e for e in environment.get("previous") or [] if isinstance(e, Mapping))]
+    return sum(float(s["seconds"]) for s in sessions if isinstance(s.get("seconds"), (int, float)))
 
 
 def _sampling(summary: pd.DataFrame) -> dict[str, str]:
@@ -123,15 +141,30 @@ def _spread(column: pd.Series) -> str:
     return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
 
 
+def _read_environment(path: Path) -> dict[str, Any]:
+    """The content of ``environment.json``; a report can be made without, and then says so."""
+    try:
+        environment = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        environment = None
+    return environment if isinstance(environment, dict) else {"environment": "environment.json is missing or damaged"}
+
+
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested settings as lines, with their dotted names in words."""
+    """Nested settings as lines with their names in words; unknown ones and earlier sessions are left to the JSON."""
     lines: list[tuple[str, str]] = []
     for key, value in values.items():
         name = f"{prefix}{plain(key).replace('_', ' ')}"
         if isinstance(value, Mapping):
             lines += _flat(value, f"{name}: ")
-        elif key == "seconds" and isinstance(value, (int, float)):
-            lines.append((name, f"{short_number(round(float(value), 2))} ({duration(float(value))})"))
+        elif value is None or key == "previous":
+            continue
+        elif key == "seconds":
+            lines.append((name, f"{value:.2f} ({duration(float(value))})"))
+        elif key == "memory_bytes":
+            lines.append(("memory", f"{value / 1e9:.1f} GB"))
+        elif key == "command" and isinstance(value, (list, tuple)):
+            lines.append((name, plain(shlex.join(str(v) for v in value))))
         else:
             lines.append((name, _value(value)))
     return lines

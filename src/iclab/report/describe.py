@@ -33,16 +33,15 @@ class Rows:
 def panel_in_words(panel: Panel) -> str:
     """What a panel shows: axes, where each series begins and ends, reference lines."""
     title = f"{plain(panel.title)}. " if panel.title else ""
-    axes = (
-        f"{plain(panel.y_label)}{_SCALES[panel.y_scale]} against {plain(panel.x_label)}{_SCALES[panel.x_scale]}. "
-    )
+    axes = f"{plain(panel.y_label)}{_SCALES[panel.y_scale]} against {plain(panel.x_label)}{_SCALES[panel.x_scale]}. "
     lines = [f"{plain(label)} at {short_number(value)}" for value, label in (*panel.vertical, *panel.horizontal)]
     references = f" Reference lines: {', '.join(lines)}." if lines else ""
     return title + axes + " ".join(_series_in_words(series) for series in panel.series) + references
 
 
 def _series_in_words(series: Series) -> str:
-    points = [(x, y) for x, y in zip(series.x, series.y, strict=True) if math.isfinite(x) and math.isfinite(y)]
+    pairs = zip(series.x, series.y, strict=True)
+    points = [(x, y) for x, y in pairs if None not in (x, y) and math.isfinite(x) and math.isfinite(y)]
     if not points:
         return f"{plain(series.label)}: no data."
     ends = points if len(points) == 1 else [points[0], points[-1]]
@@ -69,8 +68,8 @@ def figure_rows(figure: Figure) -> Rows:
             low = series.low[i] if len(series.low) else None
             high = series.high[i] if len(series.high) else None
             cells = [_text(panel.title)] if several else []
-            cells += [_text(series.label), _number(x, short_number(float(x))), _number(y, cell_text(y))]
-            cells += [_number(low, cell_text(low)), _number(high, cell_text(high))] if intervals else []
+            cells += [_text(series.label), _number(x), _number(y)]
+            cells += [_number(low), _number(high)] if intervals else []
             cells += [_text(series.band)] if kinds else []
             rows.append(tuple(cells))
     return Rows(tuple(columns), tuple(rows[:MOST_ROWS]), len(rows))
@@ -84,5 +83,7 @@ def _text(value: str) -> Cell:
     return Cell(plain(value), numeric=False)
 
 
-def _number(_: float | None, text: str) -> Cell:
-    return Cell(text, numeric=True)
+def _number(value: float | None) -> Cell:
+    # 64.0 examples are 64 examples.
+    whole = value is not None and math.isfinite(value) and float(value).is_integer() and abs(value) < 1e6
+    return Cell(cell_text(int(value) if whole and value is not None else value), numeric=True)

@@ -9,7 +9,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ from iclab.report.strokes import Key, Stroke, legend_keys
 from iclab.report.text import plain, wrapped
 
 _PANEL_SIZE = (4.4, 3.15)
-_FILE_PANEL_SIZES = {1: (5.6, 3.7), 2: (4.5, 3.3), 3: (3.9, 3.1)}
+_FILE_PANEL_SIZES = {1: (5.6, 3.7), 2: (4.5, 3.3), 3: (4.2, 3.25)}
 _RESOLUTION = 200
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "path",
@@ -91,7 +91,7 @@ def column_count(panels: int) -> int:
 
 
 @contextmanager
-def _style(salt: str) -> Iterator[None]:
+def _style(salt: str) -> Generator[None]:
     """Matplotlib's own defaults and ours, whatever the user's configuration says, restored afterwards."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         # A character that the font lacks is drawn as a box; the page's text shows it.

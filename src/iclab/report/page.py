@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from iclab.errors import InputError
 from iclab.experiments.reading import Figure, Reading, Table, Verdict
 from iclab.report.csv_data import data_link, figure_csv, table_csv
 from iclab.report.describe import Cell, Rows, figure_rows, panel_in_words
@@ -74,16 +76,16 @@ def render_page(
 
 def as_json(value: Any) -> str:
     """Readable JSON, which is YAML as well; what JSON does not know is written as text."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    # A list of numbers on one line. Line breaks inside texts are escaped, so a raw one is always layout.
+    return re.sub(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]", lambda m: f"[{' '.join(m.group(1).split())}]", text)
 
 
 def _style_sheet() -> str:
     sheet = resources.files("iclab.report").joinpath("report.css").read_text(encoding="utf-8")
     light = "".join(f"--{name}:{colour};" for name, colour in LIGHT_VARIABLES.items())
     dark = "".join(f"--{name}:{colour};" for name, colour in DARK_VARIABLES.items())
-    return (
-        f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{sheet}"
-    )
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{sheet}"
 
 
 def _tally(reading: Reading) -> str:
@@ -93,9 +95,7 @@ def _tally(reading: Reading) -> str:
     return ", ".join(parts)
 
 
-def _figure(
-    number: int, figure: Figure, name: str, drawn: DrawnFigure, strokes: dict[Key, Stroke]
-) -> dict[str, Any]:
+def _figure(number: int, figure: Figure, name: str, drawn: DrawnFigure, strokes: dict[Key, Stroke]) -> dict[str, Any]:
     keys = legend_keys(figure)
     labels = [label for label, _ in keys]
     return {
@@ -120,6 +120,10 @@ def _figure(
 
 
 def _table(number: int, table: Table) -> dict[str, Any]:
+    for i, row in enumerate(table.rows, 1):
+        if len(row) != len(table.columns):
+            found = f"row {i} of table {plain(table.name)!r} has {len(row)} cells"
+            raise InputError(f"{found}; expected {len(table.columns)}, one a column")
     rows = tuple(tuple(Cell(cell_text(v), v is None or is_number(v)) for v in row) for row in table.rows)
     return {
         "number": number,

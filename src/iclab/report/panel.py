@@ -15,6 +15,8 @@ from iclab.report.text import plain, wrapped
 from iclab.report.ticks import LOGARITHMIC, AxisPlan, apply_plan, plan_axis
 
 _MOST_SEED_POINTS = 4000
+# More lines of a label would leave no room for the axes; the page's text has all of it.
+_MOST_LINES = 3
 _BAND_OPACITY, _SEED_OPACITY = 0.2, 0.4
 
 
@@ -31,8 +33,8 @@ def draw_panel(axes: Axes, panel: Panel, strokes: dict[Key, Stroke], *, title: b
         InputError: the panel's data or limits make no sense.
     """
     curves, notes = clean_panel(panel)
-    vertical = [(v, plain(t)) for v, t in panel.vertical if _has_place(v, panel.x_scale, t, notes)]
-    horizontal = [(v, plain(t)) for v, t in panel.horizontal if _has_place(v, panel.y_scale, t, notes)]
+    vertical = [(v, wrapped(t, 40, 1)) for v, t in panel.vertical if _has_place(v, panel.x_scale, t, notes)]
+    horizontal = [(v, wrapped(t, 40, 1)) for v, t in panel.horizontal if _has_place(v, panel.y_scale, t, notes)]
     x_plan = plan_axis(panel.x_scale, _x_values(curves, [v for v, _ in vertical]), most=7)
     y_values = _y_values(curves, [v for v, _ in horizontal])
     y_plan = plan_axis(panel.y_scale, y_values, limits=_y_limits(panel, notes), most=6)
@@ -49,7 +51,7 @@ def draw_panel(axes: Axes, panel: Panel, strokes: dict[Key, Stroke], *, title: b
     rows = draw_vertical(axes, vertical)
     draw_horizontal(axes, horizontal, curves)
     if title and panel.title:
-        axes.set_title(wrapped(panel.title, 46), loc="left", pad=7 + rows * label_rows.height)
+        axes.set_title(wrapped(panel.title, 46, _MOST_LINES), loc="left", pad=7 + rows * label_rows.height)
     return notes
 
 
@@ -86,8 +88,8 @@ def _y_values(curves: list[Curve], lines: list[float]) -> np.ndarray:
 
 
 def _decorate(axes: Axes, panel: Panel) -> None:
-    axes.set_xlabel(wrapped(panel.x_label, 44))
-    axes.set_ylabel(wrapped(panel.y_label, 34))
+    axes.set_xlabel(wrapped(panel.x_label, 44, _MOST_LINES))
+    axes.set_ylabel(wrapped(panel.y_label, 34, _MOST_LINES))
     axes.grid(True, which="major", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Labelled reference lines. Labels of vertical lines stand above the axes, those of horizontal lines where data is thin."""
+"""Labelled reference lines: the labels of vertical ones stand above the axes, of horizontal ones where data is thin."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def draw_vertical(axes: Axes, lines: Sequence[tuple[float, str]]) -> int:
         place, half = _fractions(axes, [value], "x")[0], _text_width(axes, label) / 2
         centre = min(max(place, half), max(1 - half, half))
         row = next((i for i, end in enumerate(ends) if centre - half > end), len(ends))
-        ends[row:row + 1] = [centre + half + 0.02]
+        ends[row : row + 1] = [centre + half + 0.02]
         axes.annotate(
             label, (centre, 1), xycoords="axes fraction", xytext=(0, label_rows.offset + row * label_rows.height),
             textcoords="offset points", ha="center", va="bottom", fontsize=_FONT_SIZE, color=MUTED,
@@ -70,6 +70,7 @@ def draw_horizontal(axes: Axes, lines: Sequence[tuple[float, str]], curves: Sequ
             ha="right" if right else "left", va="bottom" if above else "top",
             fontsize=_FONT_SIZE, color=MUTED, zorder=4,
         )  # fmt: skip
+        text.set_in_layout(False)
         text.set_path_effects([withStroke(linewidth=2.4, foreground=PAPER)])
 
 
@@ -83,7 +84,9 @@ def _box(level: float, width: float, height: float, *, above: bool, right: bool)
 
 def _cost(crowd: np.ndarray, box: Box) -> float:
     left, bottom, right, top = box
-    inside = (crowd[:, 0] >= left) & (crowd[:, 0] <= right) & (crowd[:, 1] >= bottom) & (crowd[:, 1] <= top)
+    # Strokes and markers are wider than the points that stand for them.
+    near_x = (crowd[:, 0] >= left - 0.02) & (crowd[:, 0] <= right + 0.02)
+    inside = near_x & (crowd[:, 1] >= bottom - 0.025) & (crowd[:, 1] <= top + 0.025)
     outside = max(0.0, -bottom) + max(0.0, top - 1.0)
     return float(np.count_nonzero(inside)) + 1000 * outside
 
@@ -126,5 +129,5 @@ def _text_height(axes: Axes) -> float:
 
 
 def _figure_size(axes: Axes) -> tuple[float, float]:
-    width, height = axes.figure.get_size_inches()
-    return float(width), float(height)
+    bounds = axes.figure.bbox
+    return float(bounds.width) / axes.figure.dpi, float(bounds.height) / axes.figure.dpi

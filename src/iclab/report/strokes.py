@@ -48,10 +48,10 @@ class Stroke:
         """Matplotlib's options for the marker alone."""
         return {
             "marker": self.marker,
-            "markersize": 6.2 if self.open else 5.4 if self.role == "model" else 4.6,
+            "markersize": 6.2 if self.open else 5.6 if self.role == "model" else 4.6,
             "markerfacecolor": PAPER if self.open else self.colour,
             "markeredgecolor": self.colour if self.open else PAPER,
-            "markeredgewidth": 1.4 if self.open else 0.6,
+            "markeredgewidth": 1.4 if self.open else 0.6 if self.role == "model" else 0.0,
         }
 
     def line_options(self) -> dict[str, Any]:
@@ -75,21 +75,38 @@ def key_of(series: Series) -> Key:
 def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
     """A stroke for each (label, role) of a report; one label has one colour and one marker throughout.
 
-    Labels are numbered by role, then by first appearance. Beyond the palette the colours repeat with other markers.
+    Labels take their turn figure by figure, within a figure by role. Each gets the colour that is rarest among the
+    labels it shares a figure with, then in the report, and labels of one colour in one figure get different markers.
     """
-    everything = [s for figure in figures for panel in figure.panels for s in panel.series]
-    labels: dict[str, int] = {}
-    for role in _ROLE_ORDER:
-        for series in everything:
-            if series.role == role:
-                labels.setdefault(plain(series.label), len(labels))
-    return {key_of(series): _stroke(labels[plain(series.label)], series.role) for series in everything}
+    groups = [_labels(figure) for figure in figures]
+    company: dict[str, set[str]] = {}
+    for group in groups:
+        for label in group:
+            company.setdefault(label, set()).update(group)
+    colours: dict[str, int] = {}
+    markers: dict[str, int] = {}
+    for label, others in company.items():
+        near = [other for other in others if other in colours]
+        colours[label] = _rarest(len(SERIES_LIGHT), [colours[o] for o in near], list(colours.values()))
+        twins = [markers[o] for o in near if colours[o] == colours[label]]
+        markers[label] = _rarest(len(MARKERS), twins, [markers[o] for o in near])
+    keys = [key for figure in figures for key in legend_keys(figure)]
+    return {(label, role): _stroke(colours[label], markers[label], role) for label, role in keys}
 
 
-def _stroke(number: int, role: Role) -> Stroke:
-    # 11 markers against 8 colours: the pairs repeat only after 88 labels.
-    marker = "" if role in _WITHOUT_MARKERS else MARKERS[number % len(MARKERS)]
-    return Stroke(SERIES_LIGHT[number % len(SERIES_LIGHT)], role, _DASHES[role], _WIDTHS[role], marker)
+def _labels(figure: Figure) -> list[str]:
+    """The labels of a figure, each once, those of models first."""
+    keys = sorted(legend_keys(figure), key=lambda key: _ROLE_ORDER.index(key[1]))
+    return list(dict.fromkeys(label for label, _ in keys))
+
+
+def _rarest(count: int, near: Sequence[int], everywhere: Sequence[int]) -> int:
+    return min(range(count), key=lambda number: (near.count(number), everywhere.count(number), number))
+
+
+def _stroke(colour: int, marker: int, role: Role) -> Stroke:
+    shown = "" if role in _WITHOUT_MARKERS else MARKERS[marker]
+    return Stroke(SERIES_LIGHT[colour], role, _DASHES[role], _WIDTHS[role], shown)
 
 
 def legend_keys(figure: Figure) -> list[Key]:

@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,9 +24,9 @@ def plain(text: object) -> str:
     return " ".join("".join(kept).split())
 
 
-def wrapped(text: object, width: int) -> str:
-    """``text`` broken into lines of at most ``width`` characters."""
-    return "\n".join(textwrap.wrap(plain(text), width)) or ""
+def wrapped(text: object, width: int, lines: int | None = None) -> str:
+    """``text`` broken into lines of at most ``width`` characters; an ellipsis ends what does not fit ``lines``."""
+    return "\n".join(textwrap.wrap(plain(text), width, max_lines=lines, placeholder="…"))
 
 
 def short_number(value: float) -> str:
@@ -38,15 +38,14 @@ def short_number(value: float) -> str:
         mantissa, _, exponent = f"{value:.6e}".partition("e")
         scientific = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
         decimal = scientific if len(scientific) < len(decimal) else decimal
-    return decimal.replace("-", "−") if decimal.startswith("-") else decimal
+    return f"−{decimal[1:]}" if decimal.startswith("-") else decimal
 
 
-def power_of_two(value: float) -> str:
-    """A power of two: ``64``, ``4096``; beyond six digits or below 1/32 as ``2²⁰``, ``2⁻⁷``."""
-    exponent = round(math.log2(value))
-    if -5 <= exponent <= 16:
-        return short_number(2.0**exponent)
-    return "2" + str(exponent).translate(_SUPERSCRIPTS)
+def powers_of_two(exponents: Sequence[int]) -> tuple[str, ...]:
+    """Labels of powers of two: ``64``, ``4096``; where one has over six digits or is below 1/32, all as ``2²⁰``."""
+    if all(-5 <= e <= 19 for e in exponents):
+        return tuple(f"{2**e}" if e >= 0 else short_number(2.0**e) for e in exponents)
+    return tuple("2" + str(e).translate(_SUPERSCRIPTS) for e in exponents)
 
 
 def cell_text(value: Any) -> str:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from iclab.experiments.reading import Scale
-from iclab.report.text import power_of_two, short_number
+from iclab.report.text import powers_of_two, short_number
 
 LOGARITHMIC = ("log", "log2")
 _PADDING = 0.045
@@ -91,9 +91,12 @@ def _linear_ticks(low: float, high: float, most: int) -> tuple[float, ...]:
 def _plan_log(scale: Scale, values: np.ndarray, limits: tuple[float, float] | None, most: int) -> AxisPlan:
     low, high = limits or _log_padded(values)
     if scale == "log2":
-        ticks = _powers_of_two(values, low, high, most)
-        if ticks:
-            return AxisPlan(scale, low, high, ticks, tuple(power_of_two(t) for t in ticks))
+        exponents = _powers_of_two(values, low, high)
+        if exponents:
+            short = powers_of_two(exponents)
+            # Eight short labels fit where only six long ones do.
+            shown = _thinned(exponents, most if max(map(len, short)) > 4 else most + 1)
+            return AxisPlan(scale, low, high, tuple(2.0**e for e in shown), powers_of_two(shown))
     ticks, minor = _decades(low, high, most)
     return AxisPlan(scale, low, high, ticks, tuple(short_number(t) for t in ticks), minor)
 
@@ -108,14 +111,14 @@ def _log_padded(values: np.ndarray) -> tuple[float, float]:
     return math.exp(low - padding), math.exp(high + padding)
 
 
-def _powers_of_two(values: np.ndarray, low: float, high: float, most: int) -> tuple[float, ...]:
-    """The powers of two among the values, or where the values are others, those in the range; thinned evenly."""
+def _powers_of_two(values: np.ndarray, low: float, high: float) -> list[int]:
+    """Exponents of the powers of two among the values, or where the values are others, of those in the range."""
     exponents = np.log2(np.unique(values[(values >= low) & (values <= high)]))
     present = sorted({round(e) for e in exponents.tolist() if abs(e - round(e)) < 1e-9})
     if len(present) < min(2, exponents.size) or exponents.size == 0:
         present = list(range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
         present = present if len(present) >= 2 else []
-    return tuple(2.0**e for e in _thinned(present, most))
+    return present
 
 
 def _thinned(items: list[int], most: int) -> list[int]:

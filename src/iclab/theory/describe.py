@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
-from iclab.links import Link
+from iclab.links import LinkLike, make_link
 from iclab.theory.expansion import Expansion, hermite_expansion, polynomial_degree
 from iclab.theory.exponents import TOLERANCE, Exponent, e_p, gated_exponent, information_exponent
 from iclab.theory.generative import generative_exponent
@@ -16,8 +17,8 @@ _WEAK = 1e-2
 
 
 def describe_link(
-    link: Link, rho: float | None = None, b: float | None = None, noise: float = 0.0, tolerance: float = TOLERANCE
-) -> dict[str, object]:
+    link: LinkLike, rho: float | None = None, b: float | None = None, noise: float = 0.0, tolerance: float = TOLERANCE
+) -> dict[str, Any]:
     """Moments, Hermite coefficients, exponents before and after the gate, and rates of a link; ready for JSON.
 
     Args:
@@ -27,6 +28,7 @@ def describe_link(
     Raises:
         InputError: for a gate, noise or tolerance out of range, or a link whose products are not integrable.
     """
+    link = make_link(link)
     expansion = hermite_expansion(link, _SHOWN_DEGREE)
     ie = information_exponent(link, tolerance=tolerance)
     ge = generative_exponent(link, tolerance=tolerance)
@@ -64,7 +66,7 @@ def _gates(rho: float | None, b: float | None) -> list[tuple[float, float]]:
     return list(itertools.product(rhos, offsets))
 
 
-def _notes(link: Link, expansion: Expansion, ie: Exponent, ge: Exponent, gated: list[dict[str, object]]) -> list[str]:
+def _notes(expansion: Expansion, ie: Exponent, ge: Exponent, gated: list[dict[str, Any]]) -> list[str]:
     """Sentences about what a reader of the numbers alone would miss."""
     notes = [
         f"The {found.what} is undecided: a coefficient of lower degree is as small as its own error; {advice}."

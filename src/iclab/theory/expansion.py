@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iclab.errors import check_integer
-from iclab.links import Link, gaussian_integrals, hermite_functions
+from iclab.links import Link, LinkLike, gaussian_integrals, hermite_functions, make_link
 
 _EPS = float(np.finfo(float).eps)
 MAX_DEGREE = 200
@@ -36,7 +36,7 @@ class Expansion:
         return len(self.coefficients) - 1
 
 
-def hermite_expansion(link: Link, max_degree: int) -> Expansion:
+def hermite_expansion(link: LinkLike, max_degree: int) -> Expansion:
     """Normalised Hermite coefficients ``H(g, k) = E g(z) h_k(z)`` for ``k = 0 .. max_degree``.
 
     Exact (to rounding) for polynomials; for other links by adaptive piecewise quadrature.
@@ -45,6 +45,7 @@ def hermite_expansion(link: Link, max_degree: int) -> Expansion:
         InputError: if ``max_degree`` is outside ``0 .. 200``, or ``g h_k`` is not integrable.
     """
     check_integer("max_degree", max_degree, 0, MAX_DEGREE)
+    link = make_link(link)
     second_moment = link.mean**2 + link.variance
     exact = link.hermite_coefficients
     if exact is not None:

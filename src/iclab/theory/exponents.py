@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from iclab.errors import InputError, check_integer, check_positive
-from iclab.links import Link, gaussian_integrals, hermite_functions
+from iclab.links import Link, LinkLike, gaussian_integrals, hermite_functions, make_link
 from iclab.theory.expansion import MAX_DEGREE, hermite_expansion
 
 Array = np.ndarray
@@ -93,7 +93,7 @@ def decide(
     )
 
 
-def information_exponent(link: Link, max_degree: int = 12, tolerance: float = TOLERANCE) -> Exponent:
+def information_exponent(link: LinkLike, max_degree: int = 12, tolerance: float = TOLERANCE) -> Exponent:
     """``ie(g)``: least ``k >= 1`` with ``H(g, k) != 0`` (Ben Arous, Gheissari and Jagannath 2021; arXiv 2510.12026).
 
     Polynomials are decided from their exact coefficients, against their standard deviation; ``tolerance=0`` takes them
@@ -104,6 +104,7 @@ def information_exponent(link: Link, max_degree: int = 12, tolerance: float = TO
     """
     check_integer("max_degree", max_degree, 1, MAX_DEGREE)
     check_tolerance(tolerance)
+    link = make_link(link)
     what = f"information exponent of {link.name}"
     if link.hermite_coefficients is not None:
         expansion = hermite_expansion(link, max_degree)
@@ -113,7 +114,7 @@ def information_exponent(link: Link, max_degree: int = 12, tolerance: float = TO
     return decide(what, *relative_coefficients(link, max_degree, link.breakpoints), tolerance)
 
 
-def e_p(link: Link, p: int, max_power: int = 8, tolerance: float = TOLERANCE) -> Exponent:
+def e_p(link: LinkLike, p: int, max_power: int = 8, tolerance: float = TOLERANCE) -> Exponent:
     """``e_p(g)``: least power ``j >= 1`` with ``H(g^j, p) != 0``; the gate reaches degree ``p`` at a cost
     ``rho^(1 - e_p)`` (arXiv 2510.12026). The search stops at the first power that decides.
 
@@ -123,25 +124,26 @@ def e_p(link: Link, p: int, max_power: int = 8, tolerance: float = TOLERANCE) ->
     check_integer("p", p, 1, MAX_DEGREE)
     check_integer("max_power", max_power, 1, 60)
     check_tolerance(tolerance)
+    base = make_link(link)
     found = np.empty((0, 3))
     for power in range(1, max_power + 1):
 
         def to_power(z: Array, power: int = power) -> Array:
-            return link(z) ** power
+            return base(z) ** power
 
         try:
-            c, e, s = relative_coefficients(to_power, p, link.breakpoints)
+            c, e, s = relative_coefficients(to_power, p, base.breakpoints)
         except InputError as error:
-            raise InputError(f"power {power} of the link {link.name!r}: {error}; lower max_power") from None
+            raise InputError(f"power {power} of the link {base.name!r}: {error}; lower max_power") from None
         found = np.vstack([found, [c[-1], e[-1], s[-1]]])
         if _verdict(c[-1], e[-1], tolerance * s[-1]) == "nonzero":
             break
-    what = f"e_{p} of {link.name} (least power with a component of degree {p})"
+    what = f"e_{p} of {base.name} (least power with a component of degree {p})"
     return decide(what, found[:, 0], found[:, 1], found[:, 2], tolerance)
 
 
 def gated_exponent(
-    link: Link, rho: float, b: float, noise: float = 0.0, max_degree: int = 12, tolerance: float = TOLERANCE
+    link: LinkLike, rho: float, b: float, noise: float = 0.0, max_degree: int = 12, tolerance: float = TOLERANCE
 ) -> Exponent:
     """Information exponent after the gate: of ``z -> E_zeta[y sigmoid(y / rho + b)]``, ``y = g(z) + zeta``.
 
@@ -154,6 +156,7 @@ def gated_exponent(
     """
     check_integer("max_degree", max_degree, 1, MAX_DEGREE)
     check_tolerance(tolerance)
+    link = make_link(link)
     function = gated_label(link, rho, b, noise)
     what = f"information exponent of {link.name} after the gate rho={rho:g}, b={b:g}, noise={noise:g}"
     return decide(what, *relative_coefficients(function, max_degree, link.breakpoints), tolerance)
@@ -205,14 +208,16 @@ def relative_coefficients(
         return zeros, zeros, zeros
 
     def integrand(z: Array) -> Array:
-        return ((function(z) - mean) / norm)[:, None] * hermite_functions(z, max_degree)[:, 1:]
+        centred = (function(z) - mean) / norm
+        return np.column_stack([centred * centred, centred[:, None] * hermite_functions(z, max_degree)[:, 1:]])
 
     mean_rounding = 8 * _EPS * abs(float(mean)) / norm
     values, errors, scales = gaussian_integrals(integrand, breakpoints, floor=mean_rounding)
-    errors = errors + mean_rounding + _EPS * np.arange(1, max_degree + 1) * scales
+    variance = float(values[0])
+    errors = errors[1:] + mean_rounding + _EPS * np.arange(1, max_degree + 1) * scales[1:]
     # A function that is constant to rounding has scales of rounding size: its coefficients are zero, not undecided.
-    constant = float(square) - float(mean) ** 2 <= 1e-26 * float(square)
-    return values, errors, np.ones(max_degree) if constant else scales
+    constant = variance <= (64 * _EPS) ** 2
+    return values[1:], errors, np.ones(max_degree) if constant else scales[1:]
 
 
 def check_tolerance(tolerance: float) -> None:

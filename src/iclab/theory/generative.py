@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from iclab.errors import InputError, check_integer
-from iclab.links import Link, hermite_functions, switching_points
+from iclab.links import Link, LinkLike, hermite_functions, make_link, switching_points
 from iclab.links.quadrature import gaussian_density
 from iclab.theory.exponents import TOLERANCE, Exponent, check_tolerance, decide
 from iclab.theory.monotone import monotone_nodes, rounding_noise
@@ -27,7 +27,7 @@ _MAX_DEGREE = 40
 
 
 def generative_exponent(
-    link: Link, max_degree: int = 8, tolerance: float = TOLERANCE, method: str = "auto", num_levels: int = _LEVELS
+    link: LinkLike, max_degree: int = 8, tolerance: float = TOLERANCE, method: str = "auto", num_levels: int = _LEVELS
 ) -> Exponent:
     """``ge(g)``: least over label maps ``T`` of ``ie(T o g)`` (Damian, Pillaud-Vivien, Lee and Bruna 2024,
     arXiv 2403.05529; for polynomials arXiv 2510.12026: 2 if ``g`` is even up to a constant, else 1).
@@ -45,6 +45,7 @@ def generative_exponent(
     """
     check_integer("max_degree", max_degree, 1, _MAX_DEGREE)
     check_tolerance(tolerance)
+    link = make_link(link)
     exact = link.hermite_coefficients
     if method not in ("auto", "rule", "levels"):
         raise InputError(f"method is {method!r}; expected 'auto', 'rule' or 'levels'")
@@ -58,7 +59,9 @@ def generative_exponent(
         value = 2 if odd <= tolerance * link.variance**0.5 else 1
         kept = value if value <= max_degree else None
         return replace(found, value=kept, undecided=False, what=what + " (polynomial: by parity)")
-    return found if resolved else replace(found, undecided=True, what=what + " (its level sets are not resolved)")
+    if resolved:
+        return found
+    return replace(found, value=None, undecided=True, what=what + " (its level sets are not resolved)")
 
 
 def label_map_strengths(link: Link, max_degree: int, num_levels: int = _LEVELS) -> tuple[Array, Array, bool]:

@@ -9,6 +9,7 @@ from iclab.links import Link
 Array = np.ndarray
 
 _RADIUS = 12.0  # the density is 2e-32 there
+_RESOLVED_RADIUS = 8.5  # 2e-17 of the mass lies beyond
 _COARSEST, _FINEST = 4_096, 65_536
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -17,18 +18,21 @@ def monotone_nodes(link: Link) -> tuple[Array, Array, bool]:
     """Sorted nodes in [-12, 12], the critical values of ``g``, and whether every turn was resolved.
 
     The nodes are an even grid, both sides of each break point, and each turning point, refined by golden section. The
-    grid is doubled until the number of turns stays the same.
+    grid is doubled until the number of turns, and of turns that crowd, stays the same: a jump crowds two turns on
+    every grid, an oscillation only on one that is too coarse for it.
     """
     cells = _COARSEST
-    turns = -1
+    before = (-1, -1)
     while True:
         nodes = _grid(link, cells)
         values = _finite_values(link, nodes)
         left, right = _turning_cells(values)
-        resolved = len(left) == turns
+        turns = nodes[left][np.abs(nodes[left]) < _RESOLVED_RADIUS]
+        now = (len(turns), int((np.diff(turns) < 4 * 2 * _RADIUS / cells).sum()))
+        resolved = now == before
         if resolved or cells >= _FINEST:
             break
-        turns, cells = len(left), 2 * cells
+        before, cells = now, 2 * cells
     rising = values[np.minimum(left + 1, len(values) - 1)] > values[left]
     places = _golden_section(link, nodes[left], nodes[right], np.where(rising, 1.0, -1.0))
     around = np.array(link.breakpoints)[np.abs(link.breakpoints) < _RADIUS] if link.breakpoints else np.empty(0)

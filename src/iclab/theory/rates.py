@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iclab.links import Link
+from iclab.links import LinkLike, make_link
 from iclab.theory.expansion import polynomial_degree
 from iclab.theory.exponents import information_exponent
 from iclab.theory.generative import generative_exponent
@@ -83,11 +83,12 @@ RATES = (
 )
 
 
-def rates(link: Link, ie: int | None = None, ge: int | None = None) -> list[dict[str, object]]:
+def rates(link: LinkLike, ie: int | None = None, ge: int | None = None) -> list[dict[str, object]]:
     """`RATES` evaluated for a link, one dictionary a learner, ready for JSON.
 
     ``ie`` and ``ge`` are computed unless given. Exponents hold up to constant factors (see the module's text).
     """
+    link = make_link(link)
     ie = information_exponent(link).value if ie is None else ie
     ge = generative_exponent(link).value if ge is None else ge
     degree = polynomial_degree(link)

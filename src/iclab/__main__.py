@@ -1,0 +1,7 @@
+"""``python -m iclab``."""
+
+import sys
+
+from iclab.cli.main import main
+
+sys.exit(main())

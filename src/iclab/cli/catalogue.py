@@ -1,0 +1,74 @@
+"""``iclab list`` and ``iclab show``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from iclab.cli.arguments import OVERRIDE_SETTINGS, check_overrides
+
+if TYPE_CHECKING:
+    from iclab.experiments.resolve import Resolved
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(as_json: bool) -> None:
+    """List the experiments of the catalogue."""
+    from iclab.experiments.catalogue import catalogue_names, load_definition
+
+    definitions = [load_definition(name) for name in catalogue_names()]
+    if as_json:
+        fields = {"name", "title", "question", "source", "kind", "scales"}
+        entries = [d.model_dump(mode="json", include=fields) for d in definitions]
+        click.echo(json.dumps([entry | {"scales": list(entry["scales"])} for entry in entries], indent=1))
+        return
+    width = max((len(d.name) for d in definitions), default=0)
+    for definition in definitions:
+        click.echo(f"{definition.name:<{width}}  {definition.title}")
+
+
+@click.command("show", context_settings=OVERRIDE_SETTINGS)
+@click.argument("name")
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[KEY=VALUE]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def show_command(context: click.Context, name: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Show what an experiment asks, and its configuration with the overrides applied.
+
+    NAME is an experiment of `iclab list`, or the path of a YAML file.
+    """
+    from iclab.experiments.resolve import resolve
+
+    resolved = resolve(name, check_overrides(context, overrides))
+    if as_json:
+        description = {key: value for key, value in resolved.to_json().items() if key != "cells"}
+        scales = list(resolved.definition.scales)
+        summary = {"scales": scales, "num_cells": len(resolved.cells), "seconds": resolved.seconds}
+        click.echo(json.dumps(description | summary, indent=1))
+        return
+    _print(resolved)
+
+
+def _print(resolved: Resolved) -> None:
+    from omegaconf import OmegaConf
+
+    from iclab.runs.progress import format_seconds
+
+    definition = resolved.definition
+    source = f" ({definition.source})" if definition.source else ""
+    others = ", ".join(name for name in definition.scales if name != resolved.scale)
+    click.echo(f"{definition.title}{source}\n{definition.question}\n")
+    click.echo(f"experiment: {definition.name}\nkind: {definition.kind}")
+    click.echo(f"scale: {resolved.scale}" + (f" (also: {others})" if others else ""))
+    click.echo("grid:" + ("" if resolved.grid else " none"))
+    for key, values in resolved.grid.items():
+        click.echo(f"  {key}: {json.dumps(values)}")
+    count = "1 cell" if len(resolved.cells) == 1 else f"{len(resolved.cells)} cells"
+    click.echo(f"cells: {count}, about {format_seconds(resolved.seconds)} on one core")
+    click.echo(f"folder: runs/{resolved.folder_name}")
+    click.echo("config of the first cell:")
+    text = OmegaConf.to_yaml(OmegaConf.create(resolved.cells[0].to_json()))
+    click.echo("".join(f"  {line}\n" for line in text.splitlines()), nl=False)

@@ -1,0 +1,77 @@
+"""``iclab run`` and ``iclab report``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from iclab.cli.arguments import OVERRIDE_SETTINGS, check_overrides
+
+if TYPE_CHECKING:
+    from iclab.runs.run import Outcome
+
+
+@click.command("run", context_settings=OVERRIDE_SETTINGS)
+@click.argument("name")
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[KEY=VALUE]...")
+@click.option("--out", type=click.Path(path_type=Path), help="Run folder; by default runs/NAME-SCALE-ID.")
+@click.option("--engine", type=click.Choice(["inline", "local"]), help="In this process, or on several processes.")
+@click.option("--workers", type=click.IntRange(1), help="Processes of the local engine; by default all cores.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each cell.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def run_command(
+    context: click.Context,
+    name: str,
+    overrides: tuple[str, ...],
+    out: Path | None,
+    engine: Literal["inline", "local"] | None,
+    workers: int | None,
+    threads: int,
+    quiet: bool,
+) -> None:
+    """Run an experiment. The same command continues an interrupted run and retries failed cells.
+
+    NAME is an experiment of `iclab list`, or the path of a YAML file.
+
+    \b
+    scale=full            the scale; laptop by default
+    key=value             sets a key that `iclab show NAME` lists
+    key=a,b  seed=0..9    sweeps it
+    """
+    from iclab.runs.threads import set_thread_variables
+
+    # Before anything imports NumPy or torch: their libraries read it once.
+    set_thread_variables(threads, os.environ)
+    from iclab.experiments.resolve import resolve
+    from iclab.runs.run import run_experiment
+
+    resolved = resolve(name, check_overrides(context, overrides))
+    outcome = run_experiment(resolved, out, engine=engine, workers=workers, threads=threads, quiet=quiet)
+    for cell, reason in outcome.failed.items():
+        click.echo(f"cell {cell} failed: {reason} (see {outcome.folder / 'cells' / cell / 'error.txt'})", err=True)
+    _print(outcome)
+    if outcome.failed:
+        count = f"{len(outcome.failed)} of {outcome.num_cells} cells failed"
+        click.echo(f"{count}; the same command retries them", err=True)
+        context.exit(1)
+
+
+@click.command("report")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+def report_command(folder: Path) -> None:
+    """Make the tables, figures and page of the run in DIR again from its finished cells."""
+    from iclab.runs.run import remake
+
+    _print(remake(folder))
+
+
+def _print(outcome: Outcome) -> None:
+    if outcome.num_finished < outcome.num_cells:
+        click.echo(f"{outcome.num_finished} of {outcome.num_cells} cells are finished", err=True)
+    if outcome.note:
+        click.echo(outcome.note, err=True)
+    click.echo(str(outcome.report or outcome.folder))

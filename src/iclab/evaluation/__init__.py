@@ -1,0 +1,25 @@
+"""Error curves, paired intervals, scaling slopes and probes."""
+
+from iclab.evaluation.curve import METRICS, Curve, error_curve, predict_at
+from iclab.evaluation.intervals import Interval, interval
+from iclab.evaluation.measurement import STATISTICS, Measurement, pooled_value
+from iclab.evaluation.probes import Alignment, alignment, support_auc
+from iclab.evaluation.scaling import Slope, examples_to_reach, scaling_slope
+
+__all__ = [
+    "METRICS",
+    "STATISTICS",
+    "Alignment",
+    "Curve",
+    "Interval",
+    "Measurement",
+    "Slope",
+    "alignment",
+    "error_curve",
+    "examples_to_reach",
+    "interval",
+    "pooled_value",
+    "predict_at",
+    "scaling_slope",
+    "support_auc",
+]

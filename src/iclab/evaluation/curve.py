@@ -1,0 +1,147 @@
+"""Error curves: error against the number of in-context examples, on the same prompts for every learner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from iclab.errors import InputError, check_integer, check_positive
+from iclab.estimators.base import Learner
+from iclab.evaluation.intervals import Interval, interval
+from iclab.evaluation.measurement import Measurement
+from iclab.prompts import Prompts
+
+METRICS = ("squared_error", "absolute_error", "noisy_squared_error", "noisy_absolute_error")
+"""Against the clean target, and against the noisy label (whose floor is the noise itself)."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric of one learner against the number of examples.
+
+    Attributes:
+        learner, metric: what was measured.
+        num_examples: the context lengths.
+        samples: one ``(len(num_examples), P)`` array a seed: the error on each prompt, averaged over its queries.
+    """
+
+    learner: str
+    metric: str
+    num_examples: tuple[int, ...]
+    samples: tuple[np.ndarray, ...]
+
+    @property
+    def values(self) -> np.ndarray:
+        """``(len(num_examples),)``: mean over seeds of the mean over prompts."""
+        return np.mean([s.mean(1) for s in self.samples], axis=0)
+
+    def intervals(self, level: float = 0.95) -> list[Interval]:
+        """The interval at each context length; see `iclab.evaluation.interval`."""
+        return [interval([s[None, i] for s in self.samples], level=level) for i in range(len(self.num_examples))]
+
+    def __sub__(self, other: Curve) -> Curve:
+        """The paired difference: the same prompts, subtracted one by one, so that its interval is that of the gap."""
+        if self.num_examples != other.num_examples or [s.shape for s in self.samples] != [s.shape for s in other.samples]:
+            raise InputError(
+                f"the curves of {self.learner} and {other.learner} are not paired; expected the same prompts and lengths"
+            )
+        samples = tuple(a - b for a, b in zip(self.samples, other.samples, strict=True))
+        return Curve(f"{self.learner} - {other.learner}", self.metric, self.num_examples, samples)
+
+    @staticmethod
+    def join(curves: Sequence[Curve]) -> Curve:
+        """One curve over the seeds of several, of the same learner, metric and lengths."""
+        if not curves or any(c.num_examples != curves[0].num_examples for c in curves):
+            raise InputError("the curves have different context lengths; expected the same ones for every seed")
+        return Curve(
+            curves[0].learner, curves[0].metric, curves[0].num_examples, tuple(s for c in curves for s in c.samples)
+        )
+
+    def measurements(self) -> list[Measurement]:
+        """One `Measurement` a context length; for a curve of a single seed."""
+        if len(self.samples) != 1:
+            raise InputError(f"the curve joins {len(self.samples)} seeds; expected one")
+        return [
+            Measurement(self.learner, self.metric, row[None], num_examples=n)
+            for n, row in zip(self.num_examples, self.samples[0], strict=True)
+        ]
+
+
+def error_curve(
+    learners: Mapping[str, Learner] | Sequence[Learner],
+    prompts: Prompts | Iterable[Prompts],
+    num_examples: Sequence[int],
+    *,
+    label_variance: float = 1.0,
+) -> dict[str, dict[str, Curve]]:
+    """Measure learners on the same prompts at several context lengths.
+
+    Args:
+        learners: by the name to use in results, or a sequence that brings its own names.
+        prompts: a batch, or batches that are measured one after another (bounded memory). A shorter context is the
+            beginning of the longer one, and the queries are the same.
+        num_examples: the context lengths, each at most that of the prompts.
+        label_variance: squared errors are divided by it, absolute errors by its square root. State it with the result.
+
+    Returns:
+        ``result[metric][learner]`` as a `Curve` of one seed. Metrics against the clean target are left out where the
+        prompts carry none; prompts with unlabelled queries cannot be scored at all.
+    """
+    by_name = learners if isinstance(learners, Mapping) else _named(learners)
+    check_positive("label_variance", label_variance)
+    lengths = tuple(check_integer("num_examples", n, 0) for n in num_examples)
+    if not lengths:
+        raise InputError("num_examples is empty; expected at least one context length")
+    rows: dict[str, dict[str, list[np.ndarray]]] = {}
+    for batch in [prompts] if isinstance(prompts, Prompts) else prompts:
+        _check_scorable(batch, lengths)
+        for name, learner in by_name.items():
+            predictions = predict_at(learner, batch, lengths)
+            for metric, errors in _errors(predictions, batch, label_variance).items():
+                rows.setdefault(metric, {}).setdefault(name, []).append(errors)
+    if not rows:
+        raise InputError("no prompts to measure on; expected at least one batch")
+    return {
+        metric: {name: Curve(name, metric, lengths, (np.concatenate(parts, 1),)) for name, parts in by_learner.items()}
+        for metric, by_learner in rows.items()
+    }
+
+
+def predict_at(learner: Learner, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
+    """``(len(num_examples), B, Q)``: predictions from each prefix, by the learner's own fast way where it has one."""
+    own = getattr(learner, "predict_at", None)
+    if own is not None:
+        return own(prompts, num_examples)
+    return torch.stack([learner.predict(prompts.prefix(n)) for n in num_examples])
+
+
+def _errors(predictions: Tensor, prompts: Prompts, label_variance: float) -> dict[str, np.ndarray]:
+    """Per metric ``(lengths, B)``, averaged over queries."""
+    predictions = predictions.double()
+    truths = {"noisy_": prompts.query_labels.double()}
+    if prompts.targets is not None:
+        truths[""] = prompts.query_targets.double()
+    errors = {}
+    for prefix, truth in truths.items():
+        gap = predictions - truth
+        errors[f"{prefix}squared_error"] = (gap**2).mean(-1).numpy() / label_variance
+        errors[f"{prefix}absolute_error"] = gap.abs().mean(-1).numpy() / label_variance**0.5
+    return {metric: errors[metric] for metric in METRICS if metric in errors}
+
+
+def _named(learners: Sequence[Learner]) -> dict[str, Learner]:
+    names = [learner.name for learner in learners]
+    if len(set(names)) != len(names):
+        raise InputError(f"two learners have the same name in {names}; pass a mapping of distinct names")
+    return dict(zip(names, learners, strict=True))
+
+
+def _check_scorable(prompts: Prompts, lengths: Sequence[int]) -> None:
+    if max(lengths) > prompts.num_examples:
+        raise InputError(f"num_examples asks for {max(lengths)} and the prompts have {prompts.num_examples}; draw longer prompts")
+    if prompts.num_queries == 0 or bool(torch.isnan(prompts.query_labels).any()):
+        raise InputError("the queries have no labels to score against; give y_query to Prompts.from_arrays")

@@ -1,0 +1,92 @@
+"""Probes of the one-layer model: does its state point along ``beta``, and does ``gamma`` single out the support?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from torch import Tensor
+
+from iclab.errors import InputError
+from iclab.models import OneLayerMamba, StateBlocks, block_degrees, in_support
+from iclab.prompts import Prompts
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How the degree-1 and degree-2 blocks of ``S`` lie to ``beta`` and ``beta beta'``, prompt by prompt.
+
+    Attributes:
+        projection: ``(2, B)``, ``<S_1, beta>`` and ``<S_2, beta beta'>``.
+        energy: ``(2, B)``, ``|S_1|^2`` and ``|S_2|^2`` on the coordinates asked for.
+    """
+
+    projection: np.ndarray
+    energy: np.ndarray
+
+    def cosine(self, degree: int = 1) -> np.ndarray:
+        """``(B,)``: the cosine of each prompt; 0 where the block vanishes."""
+        row = _row(degree)
+        size = np.sqrt(self.energy[row])
+        return np.divide(self.projection[row], size, out=np.zeros_like(size), where=size > 0)
+
+    def samples(self, degree: int = 1) -> np.ndarray:
+        """``(2, B)``: projection and energy, the samples of the statistic ``alignment``, for which the theory is exact."""
+        row = _row(degree)
+        return np.stack([self.projection[row], self.energy[row]])
+
+
+def alignment(
+    source: OneLayerMamba | StateBlocks, prompts: Prompts, coordinates: Sequence[int] | None = None
+) -> Alignment:
+    """Alignment of the state with the direction of each prompt.
+
+    Args:
+        source: a model, whose ``features`` are computed, or features already at hand.
+        prompts: with directions.
+        coordinates: restrict the blocks to these coordinates (the support: what an oracle ``gamma`` sees).
+    """
+    if prompts.directions is None:
+        raise InputError("these prompts carry no directions; expected prompts drawn from a SingleIndex")
+    state = source.features(prompts) if isinstance(source, OneLayerMamba) else source
+    keep = list(range(prompts.ambient_dim)) if coordinates is None else list(coordinates)
+    beta = prompts.directions.double()[:, keep]
+    first = state.degree1.detach().double()[:, keep]
+    projections, energies = [(first * beta).sum(1)], [(first**2).sum(1)]
+    if state.degree2.shape[1]:
+        second = state.degree2.detach().double()[:, keep][:, :, keep]
+        projections.append(torch.einsum("bij,bi,bj->b", second, beta, beta))
+        energies.append((second**2).sum((1, 2)))
+    else:
+        projections.append(torch.zeros_like(projections[0]))
+        energies.append(torch.zeros_like(energies[0]))
+    return Alignment(torch.stack(projections).numpy(), torch.stack(energies).numpy())
+
+
+def support_auc(gamma: Tensor, embedding: str, support: Sequence[int], ambient_dim: int, degree: int) -> float:
+    """Area under the ROC curve of ``|gamma|`` as a score for "depends on the support alone", within one degree.
+
+    1 is perfect recovery, 1/2 is chance. NaN where the block has no coordinate inside or none outside.
+
+    Args:
+        gamma: ``(D,)``.
+        degree: 1 or 2.
+    """
+    _row(degree)
+    chosen = block_degrees(embedding, ambient_dim) == degree
+    scores = gamma.detach().abs().double()[chosen].numpy()
+    inside = in_support(embedding, ambient_dim, tuple(support))[chosen].numpy()
+    positives, negatives = int(inside.sum()), int((~inside).sum())
+    if positives == 0 or negatives == 0:
+        return float("nan")
+    ranks = rankdata(scores)
+    return float((ranks[inside].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def _row(degree: int) -> int:
+    if degree not in (1, 2):
+        raise InputError(f"degree is {degree}; expected 1 or 2")
+    return degree - 1

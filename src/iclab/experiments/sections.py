@@ -1,0 +1,81 @@
+"""Sections of configuration that several kinds of experiments share, and how each becomes the object it describes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from iclab.experiments.kind import Config
+
+if TYPE_CHECKING:
+    from iclab.links import Link
+    from iclab.models import OneLayerMamba
+    from iclab.prompts import SingleIndex
+
+LinkSpec = str | list[float]
+
+
+class SingleIndexPrompts(Config):
+    """Gaussian single-index prompts; see `iclab.prompts.SingleIndex`."""
+
+    kind: Literal["single_index"] = "single_index"
+    ambient_dim: int = Field(16, ge=1, le=100_000)
+    intrinsic_dim: int = Field(2, ge=1)
+    link: LinkSpec = "he3"
+    standardise: bool = True
+    noise: float = Field(0.0, ge=0)
+    rotation: Literal["random"] | None = None
+    inputs: Literal["gaussian", "rademacher", "uniform", "student_t"] = "gaussian"
+    df: float = Field(5.0, gt=2)
+
+    def make_link(self) -> Link:
+        """The link, standardised if asked for."""
+        from iclab.links import make_link
+
+        return make_link(self.link, standardise=self.standardise)
+
+    def build(self, seed: int) -> SingleIndex:
+        """The prompt distribution; its support and rotation are drawn from ``seed``."""
+        from iclab.prompts import InputLaw, SingleIndex
+
+        return SingleIndex(
+            self.ambient_dim,
+            self.intrinsic_dim,
+            self.make_link(),
+            self.noise,
+            rotation=self.rotation,
+            inputs=InputLaw(self.inputs, self.df),
+            seed=seed,
+        )
+
+
+class Gate(Config):
+    """A label gate; see `iclab.models.LabelGate`. ``b: null`` is ``-bias_scale * log d``."""
+
+    gate: Literal["mamba", "no_decay", "exp", "linear"] = "mamba"
+    rho: float = Field(0.3, gt=0)
+    b: float | None = -15.0
+    bias_scale: float = Field(3.0, gt=0)
+    clip: float | None = Field(None, gt=0)
+
+    def build(self, ambient_dim: int, width: int = 512, embedding: str = "hermite2") -> OneLayerMamba:
+        """A one-layer model with this gate, not yet pretrained."""
+        from iclab.models import OneLayerMamba
+
+        return OneLayerMamba(
+            ambient_dim,
+            width,
+            embedding=embedding,
+            gate=self.gate,
+            rho=self.rho,
+            b=self.b,
+            bias_scale=self.bias_scale,
+            clip=self.clip,
+        )
+
+
+def sampling_seconds(num_prompts: float, num_examples: float, ambient_dim: int) -> float:
+    """Rough seconds on one core to draw prompts and compute the state of the one-layer model on them."""
+    per_example = 12e-9 + ambient_dim * 3.3e-9 + ambient_dim**2 * 2.6e-11
+    return num_prompts * num_examples * per_example

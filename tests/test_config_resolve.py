@@ -1,0 +1,219 @@
+"""From a name and overrides to cells: merging, kinds of sections, identity, errors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from iclab.errors import InputError
+from iclab.experiments.catalogue import catalogue_names, load_definition
+from iclab.experiments.identity import SCHEMA_VERSION, cell_id
+from iclab.experiments.resolve import resolve
+from iclab.experiments.schema import dotted_names
+from iclab.experiments.validation import validate
+
+COIN = str(Path(__file__).parent / "kinds" / "coin.yaml")
+
+
+def write(folder: Path, text: str) -> str:
+    """A YAML file beside a link to the coin kind."""
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    kind = Path(COIN).with_name("coin.py")
+    (folder / "coin.py").symlink_to(kind)
+    return str(path)
+
+
+def test_preset_grid_in_order():
+    resolved = resolve(COIN)
+    assert resolved.grid == {"seed": [0, 1], "coin.bias": [0.25, 0.5]}
+    points = [(c.to_json()["seed"], c.to_json()["coin"]["bias"]) for c in resolved.cells]
+    assert points == [(0, 0.25), (0, 0.5), (1, 0.25), (1, 0.5)]
+    assert all(c.to_json()["num_throws"] == 16 for c in resolved.cells)
+    assert resolved.folder_name == f"coin-laptop-{resolved.run_id}"
+
+
+def test_scale_sets_and_sweeps():
+    resolved = resolve(COIN, ["scale=full"])
+    assert resolved.grid == {"seed": [0, 1, 2, 3, 4]}
+    assert {c.to_json()["num_throws"] for c in resolved.cells} == {64}
+    assert {c.to_json()["coin"]["bias"] for c in resolved.cells} == {0.25}
+
+
+def test_overrides_replace_preset_axes():
+    assert resolve(COIN, ["seed=7"]).grid == {"coin.bias": [0.25, 0.5]}
+    assert resolve(COIN, ["seed=7", "coin.bias=0.1"]).grid == {}
+    # The axis keeps its place in the product; a new one comes last.
+    resolved = resolve(COIN, ["num_throws=8,9", "seed=3..5"])
+    assert list(resolved.grid) == ["seed", "coin.bias", "num_throws"]
+    assert resolved.grid["seed"] == [3, 4, 5]
+    assert len(resolved.cells) == 12
+
+
+def test_lists_and_sections_as_values():
+    assert resolve(COIN, ["num_examples=[2,4,8]"]).cells[0].to_json()["num_examples"] == [2, 4, 8]
+    assert resolve(COIN, ["num_examples=[2],[4]"]).grid["num_examples"] == [[2], [4]]
+    assert resolve(COIN, ["coin.faces.1=3", "coin.faces=[0,2]"]).cells[0].to_json()["coin"]["faces"] == [0.0, 3.0]
+    assert resolve(COIN, ["coin.faces.1=3"]).cells[0].to_json()["coin"]["faces"] == [0.0, 3.0]
+    assert resolve(COIN, ["trouble={how: raise}"]).cells[0].to_json()["trouble"]["how"] == "raise"
+
+
+def test_kind_replaces_its_section_and_other_keys_merge(tmp_path):
+    path = write(
+        tmp_path, "{title: T, question: Q, kind: 'coin:KIND', config: {estimator: {kind: mean, shrinkage: 0.5}}}"
+    )
+    assert resolve(path).cells[0].to_json()["estimator"] == {"kind": "mean", "shrinkage": 0.5}
+    same = resolve(path, ["estimator.kind=clipped"]).cells[0].to_json()["estimator"]
+    assert same == {"kind": "clipped", "bound": 1.5, "sides": "two"}
+    # In whatever order they are given.
+    for order in (["estimator.bound=3", "estimator.kind=clipped"], ["estimator.kind=clipped", "estimator.bound=3"]):
+        assert resolve(path, order).cells[0].to_json()["estimator"]["bound"] == 3.0
+    swept = resolve(path, ["estimator.kind=mean,clipped"])
+    assert [c.to_json()["estimator"]["kind"] for c in swept.cells] == ["mean", "clipped"]
+    with pytest.raises(InputError, match=r"unknown key 'estimator.shrinkage'"):
+        resolve(path, ["estimator.kind=clipped", "estimator.shrinkage=0.1"])
+
+
+def test_keys_below_a_default_section():
+    cell = resolve(COIN, ["estimator.shrinkage=0.5", "trouble.seed=4"]).cells[0].to_json()
+    assert cell["estimator"] == {"kind": "mean", "shrinkage": 0.5}
+    assert cell["trouble"] == {"how": "none", "seed": 4, "once": ""}
+
+
+def test_identity_is_blake2b_of_the_science():
+    cell = resolve(COIN).cells[0]
+    text = json.dumps([SCHEMA_VERSION, "coin:KIND", cell.to_json()], sort_keys=True, separators=(",", ":"))
+    assert cell.id == hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def test_spelling_does_not_change_ids():
+    reference = resolve(COIN, ["coin.bias=1", "num_throws=32"])
+    for bias, throws in (("1.0", "32"), ("1e0", "32.0"), ("'1'", "0x20")):
+        assert resolve(COIN, [f"coin.bias={bias}", f"num_throws={throws}"]).run_id == reference.run_id
+    assert resolve(COIN, ["estimator.kind=mean"]).run_id == resolve(COIN).run_id
+    assert resolve(COIN, ["seed=1,0"]).run_id == resolve(COIN).run_id
+    assert resolve(COIN, ["num_throws=17"]).run_id != resolve(COIN).run_id
+    # A preset written out is the preset.
+    assert (
+        resolve(COIN, ["scale=full", "seed=0..1", "coin.bias=0.25,0.5", "num_throws=16"]).run_id == resolve(COIN).run_id
+    )
+
+
+def test_config_json_round_trip():
+    resolved = resolve(COIN, ["num_examples=[3]", "estimator.kind=clipped", "coin.bias=1e-4,0.3"])
+    stored = json.loads(json.dumps(resolved.to_json()))
+    for entry, cell in zip(stored["cells"], resolved.cells, strict=True):
+        again = validate(resolved.kind.config, entry["config"])
+        assert again == cell.config
+        assert cell_id(stored["kind"], again.model_dump(mode="json")) == entry["id"] == cell.id
+    assert stored["grid"]["coin.bias"] == [1e-4, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["coin.bais=0.5"], "unknown key 'coin.bais', did you mean 'coin.bias'?"),
+        (["bias=0.5"], "unknown key 'bias', did you mean 'coin.bias'?"),
+        (["coni.bias=0.5"], "unknown key 'coni.bias', did you mean 'coin.bias'?"),
+        (["seed.x=1"], "unknown key 'seed.x', did you mean 'seed'?"),
+        (["estimator.bound=2"], "unknown key 'estimator.bound'"),
+        (["estimator={kind: clipped, boud: 2}"], "unknown key 'estimator.boud', did you mean 'estimator.bound'?"),
+        (["seed=abc"], "seed is 'abc'; expected an integer"),
+        (["seed=1.5"], "seed is 1.5; expected an integer"),
+        (["seed=true"], "seed is True; expected a number"),
+        (["seed=0,x"], "seed is 'x'; expected an integer"),
+        (["seed=-1"], "seed is -1; expected a value >= 0"),
+        (["seed="], "'seed=' is a grid with no cell"),
+        (["coin.bias=2"], "coin.bias is 2; expected a value <= 1"),
+        (["coin.bias=.nan"], "coin.bias is nan; expected a finite number"),
+        (["coin.limit=many"], "coin.limit is 'many'; expected an integer"),
+        (["coin.faces=1"], "coin.faces is 1; expected a list such as [1,2]"),
+        (["coin.faces=[1,x]"], "coin.faces.1 is 'x'; expected a number"),
+        (["coin.faces.7=1"], "expected a position from 0"),
+        (["num_throws.x=1"], "unknown key 'num_throws.x', did you mean 'num_throws'?"),
+        (["trouble.seed.x=1"], "unknown key 'trouble.seed.x', did you mean 'trouble.seed'?"),
+        (["coin=3"], "coin is 3; expected a section with keys"),
+        (["estimator.kind=median"], "estimator.kind is 'median'; expected one of 'mean', 'clipped'"),
+        (["estimator.kind=clipped", "estimator.sides=three"], "estimator.sides is 'three'; expected 'one' or 'two'"),
+        (["seed=1,1"], "the grid has the cell seed=1, coin.bias=0.25 twice"),
+        (["num_throws=32,32.0"], "twice"),
+        (["seed=0..99", "num_throws=1..99", "coin.bias=0.1,0.2"], "the grid has 19800 cells; expected at most 10000"),
+        (["scale=ful"], "coin has no scale 'ful', did you mean 'full'?"),
+        (["coin.limit=4"], "num_examples goes to 8; expected at most 4"),
+    ],
+)
+def test_bad_input_says_what_to_do(arguments, message):
+    with pytest.raises(InputError) as caught:
+        resolve(COIN, arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title: [", "cannot be read as YAML"),
+        ("- 1", "holds no mapping"),
+        ("{title: T, question: Q}", "kind is missing"),
+        ("{title: T, question: Q, kind: 'coin:KIND', scale: {}}", "unknown key 'scale', did you mean 'scales'?"),
+        (
+            "{title: T, question: Q, kind: 'coin:KIND', scales: {laptop: {sets: {}}}}",
+            "unknown key 'scales.laptop.sets'",
+        ),
+        ("{title: T, question: Q, kind: 'coin:KIND', scales: {laptop: {grid: {seed: []}}}}", "a grid with no cell"),
+        (
+            "{title: T, question: Q, kind: 'coin:KIND', scales: {laptop: {grid: {seed: 3}}}}",
+            "scales.laptop.grid.seed is 3",
+        ),
+        ("{title: T, question: Q, kind: 'coin:KIND', config: {coin: {bais: 1}}}", "did you mean 'coin.bias'?"),
+        ("{title: T, question: Q, kind: coin}", "unknown kind 'coin'"),
+        ("{title: T, question: Q, kind: alignmnt}", "did you mean 'alignment'?"),
+        ("{title: T, question: Q, kind: 'no_such_module:KIND'}", "cannot be imported"),
+        ("{title: T, question: Q, kind: 'coin:Kind'}", "expected an ExperimentKind"),
+        ("{title: T, question: Q, kind: 'coin:KIND', config: {num_throws: '${x}'}}", "cannot be read as YAML"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    with pytest.raises(InputError) as caught:
+        resolve(write(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_numbers_of_a_file(tmp_path):
+    path = write(
+        tmp_path,
+        "{title: T, question: Q, kind: 'coin:KIND', config: {coin: {bias: 1e-4}},"
+        " scales: {laptop: {grid: {seed: 2..4}}}}",
+    )
+    resolved = resolve(path)
+    assert resolved.cells[0].to_json()["coin"]["bias"] == 1e-4
+    assert resolved.grid == {"seed": [2, 3, 4]}
+
+
+def test_missing_names():
+    with pytest.raises(InputError, match="`iclab list` shows all"):
+        load_definition("oh2025/nothing_of_the_kind")
+    with pytest.raises(InputError, match="no file"):
+        load_definition("nowhere/mine.yaml")
+
+
+def test_dotted_names_follow_the_kind_in_use():
+    model = resolve(COIN).kind.config
+    names = dotted_names(model, {"estimator": {"kind": "clipped"}})
+    assert "estimator.bound" in names
+    assert "estimator.shrinkage" not in names
+    assert "coin.bias" in names
+    assert "coin" not in names
+
+
+@pytest.mark.parametrize("name", catalogue_names())
+def test_every_scale_of_the_catalogue_resolves(name):
+    definition = load_definition(name)
+    assert definition.question.endswith("?")
+    for scale in definition.scales:
+        resolved = resolve(name, [f"scale={scale}"])
+        assert len(resolved.cells) >= 1
+        assert resolved.seconds > 0

@@ -1,0 +1,49 @@
+"""Atomic writes: what is there afterwards, and what is there after a failure."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from iclab.files import write_atomic
+
+
+def test_bytes_and_text_replace_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    assert write_atomic(path, b"\x00old") == path
+    write_atomic(path, "β = 1\n")
+    assert path.read_bytes() == "β = 1\n".encode()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_failed_rename_leaves_the_old_file_and_no_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    write_atomic(path, b"old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_synced_before_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (calls.append("fsync"), fsync(fd))[1])
+    monkeypatch.setattr(os, "replace", lambda a, b: (calls.append("replace"), replace(a, b))[1])
+    write_atomic(tmp_path / "a", b"x")
+    assert calls[:2] == ["fsync", "replace"]
+
+
+def test_a_name_of_the_longest_length_and_a_missing_folder(tmp_path: Path) -> None:
+    write_atomic(tmp_path / ("n" * 255), b"x")
+    with pytest.raises(FileNotFoundError):
+        write_atomic(tmp_path / "none" / "a", b"x")
