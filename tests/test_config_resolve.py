@@ -77,6 +77,19 @@ def test_kind_replaces_its_section_and_other_keys_merge(tmp_path):
         resolve(path, ["estimator.kind=clipped", "estimator.shrinkage=0.1"])
 
 
+def test_sections_by_name():
+    """A new name is a new section; the others stay."""
+    cell = resolve(COIN, ["others.loaded.bias=0.9", "others.fair.faces=[0,2]"]).cells[0].to_json()
+    assert {name: (coin["bias"], coin["faces"]) for name, coin in cell["others"].items()} == {
+        "fair": (0.5, [0.0, 2.0]),
+        "loaded": (0.9, [0.0, 1.0]),
+    }
+
+
+def test_the_mathematics_is_checked_when_asked_for():
+    assert resolve(COIN, ["coin.limit=4"], check=False).cells[0].to_json()["coin"]["limit"] == 4
+
+
 def test_keys_below_a_default_section():
     cell = resolve(COIN, ["estimator.shrinkage=0.5", "trouble.seed=4"]).cells[0].to_json()
     assert cell["estimator"] == {"kind": "mean", "shrinkage": 0.5}
@@ -135,6 +148,8 @@ def test_config_json_round_trip():
         (["coin.faces.7=1"], "expected a position from 0"),
         (["num_throws.x=1"], "unknown key 'num_throws.x', did you mean 'num_throws'?"),
         (["trouble.seed.x=1"], "unknown key 'trouble.seed.x', did you mean 'trouble.seed'?"),
+        (["others.fair.bais=1"], "unknown key 'others.fair.bais', did you mean 'others.fair.bias'?"),
+        (["others.fair.bias=2"], "others.fair.bias is 2; expected a value <= 1"),
         (["coin=3"], "coin is 3; expected a section with keys"),
         (["estimator.kind=median"], "estimator.kind is 'median'; expected one of 'mean', 'clipped'"),
         (["estimator.kind=clipped", "estimator.sides=three"], "estimator.sides is 'three'; expected 'one' or 'two'"),

@@ -265,7 +265,7 @@ def test_build_report_reads_the_kind_and_the_run_folder(tmp_path: Path, monkeypa
     assert asked == ["alignment"]
     assert "2 cells were read." in text
     assert "seeds 2 to 3" in text
-    assert "prompts a value 512 to 1024" in text
+    assert "prompts per value 512 to 1024" in text
     assert "cpu EPYC" in text
     assert "All numbers: summary.csv" in text
     assert "Only" not in text

@@ -48,6 +48,7 @@ class Trouble(Config):
 class CoinConfig(Config):
     seed: int = Field(0, ge=0)
     coin: Coin = Coin()
+    others: dict[str, Coin] = Field(default_factory=lambda: {"fair": Coin()})
     estimator: Annotated[Mean | Clipped, Field(discriminator="kind")] = Mean()
     num_throws: int = Field(32, ge=1)
     num_examples: tuple[int, ...] = (4, 8)
@@ -111,7 +112,7 @@ def _cause(trouble: Trouble) -> None:
 
 def read(results: Results) -> Reading:
     table = results.select(metric="squared_error")
-    rows = [[r.learner, int(r.num_examples), r.value] for r in table.itertuples()]
+    rows = [[str(r["learner"]), int(r["num_examples"]), float(r["value"])] for r in table.to_dict("records")]
     return Reading(
         findings=[Finding(f"{len(rows)} errors were measured.")],
         tables=[Table("errors", "Squared errors.", ["learner", "throws", "error"], rows)],

@@ -42,7 +42,8 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
     """
     from iclab.experiments.resolve import resolve
 
-    resolved = resolve(name, check_overrides(context, overrides))
+    # Types are checked here, the mathematics when it runs: that needs the numeric libraries.
+    resolved = resolve(name, check_overrides(context, overrides), check=False)
     if as_json:
         description = {key: value for key, value in resolved.to_json().items() if key != "cells"}
         scales = list(resolved.definition.scales)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -17,7 +16,6 @@ from iclab.errors import InputError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-_BROKEN_PIPE = 141
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,16 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         code = iclab.main(args=arguments, prog_name="iclab", standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except InputError as error:
         return _complain(str(error))
-    except BrokenPipeError:
-        # The reader of our output is gone (`iclab list | head`); there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         return _complain(f"{error.strerror or error}{place}; what was finished before is kept")

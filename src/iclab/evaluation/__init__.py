@@ -3,6 +3,7 @@
 from iclab.evaluation.curve import METRICS, Curve, error_curve, predict_at
 from iclab.evaluation.intervals import Interval, interval
 from iclab.evaluation.measurement import STATISTICS, Measurement, pooled_value
+from iclab.evaluation.oracles import DirectionReadout, readout_error
 from iclab.evaluation.probes import Alignment, alignment, support_auc
 from iclab.evaluation.scaling import Slope, examples_to_reach, scaling_slope
 
@@ -11,6 +12,7 @@ __all__ = [
     "STATISTICS",
     "Alignment",
     "Curve",
+    "DirectionReadout",
     "Interval",
     "Measurement",
     "Slope",
@@ -20,6 +22,7 @@ __all__ = [
     "interval",
     "pooled_value",
     "predict_at",
+    "readout_error",
     "scaling_slope",
     "support_auc",
 ]

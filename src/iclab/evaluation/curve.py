@@ -45,7 +45,9 @@ class Curve:
 
     def __sub__(self, other: Curve) -> Curve:
         """The paired difference: the same prompts, subtracted one by one, so that its interval is that of the gap."""
-        if self.num_examples != other.num_examples or [s.shape for s in self.samples] != [s.shape for s in other.samples]:
+        if self.num_examples != other.num_examples or [s.shape for s in self.samples] != [
+            s.shape for s in other.samples
+        ]:
             raise InputError(
                 f"the curves of {self.learner} and {other.learner} are not paired; expected the same prompts and lengths"
             )
@@ -142,6 +144,8 @@ def _named(learners: Sequence[Learner]) -> dict[str, Learner]:
 
 def _check_scorable(prompts: Prompts, lengths: Sequence[int]) -> None:
     if max(lengths) > prompts.num_examples:
-        raise InputError(f"num_examples asks for {max(lengths)} and the prompts have {prompts.num_examples}; draw longer prompts")
+        raise InputError(
+            f"num_examples asks for {max(lengths)} and the prompts have {prompts.num_examples}; draw longer prompts"
+        )
     if prompts.num_queries == 0 or bool(torch.isnan(prompts.query_labels).any()):
         raise InputError("the queries have no labels to score against; give y_query to Prompts.from_arrays")

@@ -20,7 +20,7 @@ class Interval:
 
     Attributes:
         low, high: its ends.
-        kind: ``bootstrap`` (5 seeds or more: seeds, then prompts resampled), ``range`` (2 to 4 seeds: smallest and
+        kind: ``none`` (one seed with one number: nothing to resample, the ends are NaN), ``bootstrap`` (5 seeds or more: seeds, then prompts resampled), ``range`` (2 to 4 seeds: smallest and
             largest seed), ``prompts`` (one seed: prompts resampled; says nothing about other seeds) or ``exact``.
         level: coverage of a resampling interval; ``nan`` for the others.
     """
@@ -50,6 +50,8 @@ def interval(
     if statistic == "exact":
         values = [float(compute(s)) for s in samples]
         return Interval(min(values), max(values), "exact", float("nan"))
+    if len(samples) == 1 and samples[0].shape[1] == 1:
+        return Interval(float("nan"), float("nan"), "none", float("nan"))
     values = np.array([compute(s) for s in samples])
     if 1 < len(samples) < MIN_SEEDS_FOR_BAND:
         return Interval(float(values.min()), float(values.max()), "range", float("nan"))

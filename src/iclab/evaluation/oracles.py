@@ -32,9 +32,7 @@ class DirectionReadout:
     def __init__(self, model: OneLayerMamba, link: Link, support: Sequence[int]) -> None:
         self.model = model
         self.support = list(support)
-        values, _ = gaussian_expectations(
-            lambda z: link(z)[:, None] * hermite_functions(z, _DEGREE), link.breakpoints
-        )
+        values, _ = gaussian_expectations(lambda z: link(z)[:, None] * hermite_functions(z, _DEGREE), link.breakpoints)
         self.coefficients = values
 
     @property

@@ -69,7 +69,9 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95, res
     residual = log_y - intercept - slope * log_x
     error = np.sqrt((residual @ residual) / (points - 2) / ((log_x - log_x.mean()) ** 2).sum())
     margin = student_t.ppf((1 + level) / 2, points - 2) * error
-    return Slope(float(slope), float(slope - margin), float(slope + margin), float(intercept), level, "regression", points)
+    return Slope(
+        float(slope), float(slope - margin), float(slope + margin), float(intercept), level, "regression", points
+    )
 
 
 def examples_to_reach(num_examples: Sequence[int], errors: Sequence[float], target: float) -> float:

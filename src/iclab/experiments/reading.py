@@ -22,6 +22,7 @@ class Series:
         seeds: one list of y values a seed, drawn as faint points; empty where there are no seeds.
         role: decides the stroke: theory curves are lines without markers, baselines are dashed, and so on.
         band: what low and high are, e.g. ``95 % over 5 seeds``; goes to the data table.
+        like: the label whose colour and marker this curve shares: a theory curve, that of what it describes.
     """
 
     label: str
@@ -32,6 +33,7 @@ class Series:
     seeds: Sequence[Sequence[float]] = ()
     role: Role = "model"
     band: str = ""
+    like: str = ""
 
 
 @dataclass(frozen=True)

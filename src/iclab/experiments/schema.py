@@ -91,8 +91,12 @@ def _names(sections: Sections, tree: object, prefix: str) -> Iterator[str]:
             seen.add(name)
             child = tree.get(name) if isinstance(tree, dict) else None
             chosen = _chosen(field, child)
+            items = _sections_by_name(field) if isinstance(child, dict) else ()
             if chosen:
                 yield from _names(chosen, child, f"{prefix}{name}.")
+            elif items and isinstance(child, dict):
+                for key, item in child.items():
+                    yield from _names(items, item, f"{prefix}{name}.{key}.")
             else:
                 yield prefix + name
 
@@ -122,6 +126,13 @@ def _sections_in(annotation: object) -> Iterator[type[BaseModel]]:
     elif not isinstance(getattr(annotation, "__origin__", None), type):
         for member in get_args(annotation):
             yield from _sections_in(member)
+
+
+def _sections_by_name(field: FieldInfo) -> Sections:
+    """The section type of a field such as ``gates: dict[str, Gate]``."""
+    if getattr(field.annotation, "__origin__", None) is not dict:
+        return ()
+    return tuple(_sections_in(get_args(field.annotation)[1]))
 
 
 def _discriminator(field: FieldInfo | None) -> str | None:

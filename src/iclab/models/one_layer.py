@@ -204,6 +204,8 @@ class OneLayerMamba(nn.Module):
 
     def _check(self, prompts: Prompts) -> None:
         if prompts.ambient_dim != self.ambient_dim:
-            raise InputError(f"the prompts have dimension {prompts.ambient_dim}; this model was built for {self.ambient_dim}")
+            raise InputError(
+                f"the prompts have dimension {prompts.ambient_dim}; this model was built for {self.ambient_dim}"
+            )
         check_finite("a context label", prompts.example_labels)
         check_finite("an input", prompts.inputs)

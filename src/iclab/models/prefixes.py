@@ -45,7 +45,9 @@ def read_prefixes(model: OneLayerMamba, prompts: Prompts) -> Tensor:
             seconds = carried[..., None] * second[:, None] + weights @ outer
             pairs = torch.einsum("bcp,p,bcp->bc", seconds[:, :size], gamma2.flatten(), outer)
             # <Gamma * (P - s I), (x x' - I)>/2, expanded so that no identity is ever subtracted from a state.
-            own = torch.einsum("bcp,p->bc", seconds[:, :size].unflatten(2, (d, d)).diagonal(dim1=2, dim2=3), gamma2.diagonal())
+            own = torch.einsum(
+                "bcp,p->bc", seconds[:, :size].unflatten(2, (d, d)).diagonal(dim1=2, dim2=3), gamma2.diagonal()
+            )
             squares = torch.einsum("bcd,d->bc", piece * piece, gamma2.diagonal())
             zero = zeroths[:, :size]
             value = value + gamma0 * zero + 0.5 * (pairs - own - zero * (squares - gamma2.diagonal().sum()))

@@ -62,7 +62,9 @@ def joint(
     check_integer("num_examples", num_examples, 1)
     check_positive("learning_rate", learning_rate)
     if batch_size % CHUNK:
-        raise InputError(f"batch_size is {batch_size}; expected a multiple of {CHUNK}, the unit in which prompts are drawn")
+        raise InputError(
+            f"batch_size is {batch_size}; expected a multiple of {CHUNK}, the unit in which prompts are drawn"
+        )
     start_gamma(model, prompts, stream, num_examples, start_scale)
     model.draw_head(stream.child("head"))
     biases = torch.nn.Parameter(model.a1.clone())
@@ -85,7 +87,9 @@ def joint(
         loss = ((outputs - torch.cat(labels)) ** 2).mean()
         value = float(loss.detach())
         if not math.isfinite(value):
-            raise FloatingPointError(f"the loss is {value} at step {step} with learning rate {schedule.get_last_lr()[0]:.3g}")
+            raise FloatingPointError(
+                f"the loss is {value} at step {step} with learning rate {schedule.get_last_lr()[0]:.3g}"
+            )
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

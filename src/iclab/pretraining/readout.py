@@ -74,7 +74,9 @@ def ridge(fit: GramStatistics, holdout: GramStatistics | None = None, penalty: f
     errors: dict[float, float] = {}
     if penalty is None:
         if holdout is None or holdout.rows == 0 or fit.rows == 0:
-            raise InputError("no hold-out tasks to choose lambda2 on; raise the number of Stage II tasks or give lambda2")
+            raise InputError(
+                "no hold-out tasks to choose lambda2 on; raise the number of Stage II tasks or give lambda2"
+            )
         values, vectors = torch.linalg.eigh(fit.gram)
         projected = vectors.T @ fit.moment
         unit = float(fit.gram.diagonal().mean())

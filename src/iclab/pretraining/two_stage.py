@@ -109,7 +109,9 @@ def two_stage(
     m, labels = _stage2_data(model, prompts, stream.child("stage2"), stage2_tasks, lengths, stage2_queries)
     scale = float(torch.quantile(m.abs().double().flatten()[:1_000_000], head_quantile))
     if not 0 < scale < float("inf"):
-        raise InputError("the state is zero on every Stage II task; expected labels that vary (check rho and b of the gate)")
+        raise InputError(
+            "the state is zero on every Stage II task; expected labels that vary (check rho and b of the gate)"
+        )
     model.scale.fill_(scale)
     held_out = max(1, round(holdout_fraction * stage2_tasks)) if lambda2 is None else 0
     fit = _statistics(model, m[held_out:], labels[held_out:])

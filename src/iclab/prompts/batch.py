@@ -97,7 +97,9 @@ class Prompts:
             self,
             inputs=torch.cat([self.inputs[:, :num_examples], self.queries], 1),
             labels=torch.cat([self.labels[:, :num_examples], self.query_labels], 1),
-            targets=None if self.targets is None else torch.cat([self.targets[:, :num_examples], self.query_targets], 1),
+            targets=None
+            if self.targets is None
+            else torch.cat([self.targets[:, :num_examples], self.query_targets], 1),
             num_examples=num_examples,
         )
 
@@ -171,7 +173,9 @@ class Prompts:
         queries = _finite("x_query", x_query, 3, dtype)
         batch, count, dim = examples.shape
         if tuple(labels.shape) != (batch, count):
-            raise InputError(f"y has shape {tuple(labels.shape)} for x of shape {tuple(examples.shape)}; one label an example")
+            raise InputError(
+                f"y has shape {tuple(labels.shape)} for x of shape {tuple(examples.shape)}; one label an example"
+            )
         if queries.shape[0] != batch or queries.shape[2] != dim:
             raise InputError(
                 f"x_query has shape {tuple(queries.shape)} for x of shape {tuple(examples.shape)}; "
@@ -191,7 +195,9 @@ def check_finite(name: str, tensor: Tensor) -> Tensor:
     bad = ~torch.isfinite(tensor)
     if bool(bad.any()):
         place = tuple(int(i) for i in bad.nonzero()[0])
-        raise InputError(f"{name} is {float(tensor[place])} at {place}; expected finite numbers (remove or impute them)")
+        raise InputError(
+            f"{name} is {float(tensor[place])} at {place}; expected finite numbers (remove or impute them)"
+        )
     return tensor
 
 
@@ -199,7 +205,9 @@ def _finite(name: str, value: object, ndim: int, dtype: torch.dtype) -> Tensor:
     try:
         tensor = torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value, dtype=np.float64)).to(dtype)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is no rectangular array of numbers; expected {ndim - 1} or {ndim} dimensions") from None
+        raise InputError(
+            f"{name} is no rectangular array of numbers; expected {ndim - 1} or {ndim} dimensions"
+        ) from None
     if tensor.ndim == ndim - 1:
         tensor = tensor.unsqueeze(0)
     if tensor.ndim != ndim:

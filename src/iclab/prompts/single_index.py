@@ -65,7 +65,9 @@ class SingleIndex(PromptDistribution):
         self.noise = float(noise)
         self.inputs = inputs if isinstance(inputs, InputLaw) else InputLaw(inputs)
         if self.inputs.covariance is not None and len(self.inputs.covariance) != self.ambient_dim:
-            raise InputError(f"the covariance is for dimension {len(self.inputs.covariance)}; expected {self.ambient_dim}")
+            raise InputError(
+                f"the covariance is for dimension {len(self.inputs.covariance)}; expected {self.ambient_dim}"
+            )
         streams = Stream(seed).child("single-index")
         if support is None:
             order = torch.randperm(self.ambient_dim, generator=streams.child("support").at(0))
@@ -118,9 +120,7 @@ def _check_support(support: Sequence[int], ambient_dim: int, intrinsic_dim: int)
     return indices
 
 
-def _rotation(
-    rotation: Sequence[Sequence[float]] | np.ndarray | str | None, dim: int, stream: Stream
-) -> Tensor | None:
+def _rotation(rotation: Sequence[Sequence[float]] | np.ndarray | str | None, dim: int, stream: Stream) -> Tensor | None:
     if rotation is None:
         return None
     if isinstance(rotation, str):

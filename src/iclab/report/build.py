@@ -129,7 +129,7 @@ def _total_seconds(environment: Mapping[str, Any]) -> float:
 
 def _sampling(summary: pd.DataFrame) -> dict[str, str]:
     """How many seeds and prompts stand behind the numbers."""
-    counts = {"seeds": "num_seeds", "prompts a value": "num_prompts"}
+    counts = {"seeds": "num_seeds", "prompts per value": "num_prompts"}
     return {label: _spread(summary[column]) for label, column in counts.items() if column in summary}
 
 

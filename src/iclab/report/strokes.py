@@ -90,14 +90,19 @@ def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
         colours[label] = _rarest(len(SERIES_LIGHT), [colours[o] for o in near], list(colours.values()))
         twins = [markers[o] for o in near if colours[o] == colours[label]]
         markers[label] = _rarest(len(MARKERS), twins, [markers[o] for o in near])
-    keys = [key for figure in figures for key in legend_keys(figure)]
-    return {(label, role): _stroke(colours[label], markers[label], role) for label, role in keys}
+    families = {key: family for figure in figures for key, family in _families(figure).items()}
+    return {key: _stroke(colours[family], markers[family], key[1]) for key, family in families.items()}
 
 
 def _labels(figure: Figure) -> list[str]:
-    """The labels of a figure, each once, those of models first."""
-    keys = sorted(legend_keys(figure), key=lambda key: _ROLE_ORDER.index(key[1]))
-    return list(dict.fromkeys(label for label, _ in keys))
+    """The labels of a figure that need a colour, each once, those of models first."""
+    families = sorted(_families(figure).items(), key=lambda item: _ROLE_ORDER.index(item[0][1]))
+    return list(dict.fromkeys(family for _, family in families))
+
+
+def _families(figure: Figure) -> dict[Key, str]:
+    """The label that gives each entry its colour: its own, or the one it is like."""
+    return {key_of(s): plain(s.like or s.label) for panel in figure.panels for s in panel.series}
 
 
 def _rarest(count: int, near: Sequence[int], everywhere: Sequence[int]) -> int:

@@ -75,6 +75,8 @@ def is_number(value: object) -> bool:
 
 def duration(seconds: float) -> str:
     """``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if seconds < 0.05:
+        return "under 0.1 s"
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:

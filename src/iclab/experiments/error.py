@@ -1,0 +1,145 @@
+"""In-context error of pretrained models, estimators and oracles against the number of examples, on the same prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from iclab.errors import InputError
+from iclab.evaluation.measurement import Measurement
+from iclab.experiments.error_reading import read
+from iclab.experiments.kind import Config, ExperimentKind
+from iclab.experiments.learners import (
+    DirectionOracle,
+    Joint,
+    KernelRidgeLearner,
+    LearnerSection,
+    OneLayer,
+    SimpleEstimator,
+    TwoStage,
+)
+from iclab.experiments.sections import SingleIndexPrompts
+
+_BATCH = 32
+
+
+class ErrorConfig(Config):
+    """Learners by the name that figures show.
+
+    ``theory_gate`` names the learner whose gate the exact curve describes; the curve is left out where there is none.
+    """
+
+    seed: int = Field(0, ge=0)
+    prompts: SingleIndexPrompts = SingleIndexPrompts()
+    learners: dict[str, LearnerSection] = {
+        "Mamba, two-stage": OneLayer(),
+        "no gate, two-stage": OneLayer(gate="linear", role="ablation"),
+        "kernel ridge, all inputs": KernelRidgeLearner(),
+        "zero": SimpleEstimator(kind="zero"),
+    }
+    theory_gate: str | None = "Mamba, two-stage"
+    num_examples: list[int] = Field([16, 32, 64, 128, 256, 512], min_length=1)
+    num_prompts: int = Field(128, ge=2)
+    num_queries: int = Field(8, ge=1)
+
+
+def run_cell(config: ErrorConfig) -> list[Measurement]:
+    """Pretrain or tune every learner, then measure all of them on the same prompts."""
+    from iclab.evaluation import error_curve
+    from iclab.prompts import Prompts, Stream
+
+    prompts = config.prompts.build(config.seed)
+    stream = Stream(config.seed)
+    fitted = {name: section.learner(prompts, stream, config.num_examples) for name, section in config.learners.items()}
+
+    def batches() -> Iterator[Prompts]:
+        for start in range(0, config.num_prompts, _BATCH):
+            size = min(_BATCH, config.num_prompts - start)
+            yield prompts.sample(
+                stream.child("evaluation"), size, max(config.num_examples), config.num_queries, start=start
+            )
+
+    measured: list[Measurement] = []
+    # Learners that stop early (kernels cost N^3) are measured on the beginning of the very same prompts.
+    for reach in sorted({_reach(config, name) for name in config.learners}):
+        group = {name: fitted[name] for name in config.learners if _reach(config, name) == reach}
+        lengths = [n for n in config.num_examples if n <= reach]
+        curves = error_curve(group, batches(), lengths, label_variance=prompts.link.variance)
+        measured.extend(m for by_name in curves.values() for curve in by_name.values() for m in curve.measurements())
+    return measured + _recovery(config, fitted, prompts) + _theory(config)
+
+
+def _reach(config: ErrorConfig, name: str) -> int:
+    longest = max(config.num_examples)
+    return min(longest, getattr(config.learners[name], "max_examples", longest))
+
+
+def _recovery(config: ErrorConfig, fitted: dict, prompts) -> list[Measurement]:
+    """How well each pretrained ``gamma`` singles out the support, where there is one to find."""
+    import numpy as np
+
+    from iclab.evaluation import support_auc
+
+    if prompts.rotation is not None or prompts.intrinsic_dim == prompts.ambient_dim:
+        return []
+    measured = []
+    for name, section in config.learners.items():
+        if isinstance(section, OneLayer):
+            model = fitted[name]
+            auc = support_auc(model.gamma, model.embedding, prompts.support, prompts.ambient_dim, 1)
+            measured.append(Measurement(name, "support_auc", np.array([[auc]])))
+    return measured
+
+
+def _theory(config: ErrorConfig) -> list[Measurement]:
+    """Error of the optimal readout at the exact alignment of the gate, on the support's coordinates."""
+    from iclab.evaluation import readout_error
+    from iclab.theory import GateMoments
+
+    if config.theory_gate is None or config.prompts.inputs != "gaussian":
+        return []
+    section = config.learners[config.theory_gate]
+    assert isinstance(section, OneLayer | DirectionOracle)  # `check` has seen to it
+    link = config.prompts.make_link()
+    bias = section.build(config.prompts.ambient_dim, 1).bias
+    moments = GateMoments(link, config.prompts.noise, section.rho, bias, 1, gate=section.gate)
+    curve = moments.alignment_curve(config.num_examples, config.prompts.intrinsic_dim)
+    errors = readout_error(link, curve) / link.variance
+    return [
+        Measurement.exact("exact alignment, optimal readout", "squared_error", float(e), n)
+        for n, e in zip(config.num_examples, errors, strict=True)
+    ]
+
+
+def check(config: ErrorConfig) -> None:
+    """Refuse what the types allow and the mathematics does not."""
+    config.prompts.build(config.seed)
+    if not config.learners:
+        raise InputError("learners is empty; expected at least one learner")
+    if min(config.num_examples) < 1 or len(set(config.num_examples)) < len(config.num_examples):
+        raise InputError(f"num_examples is {config.num_examples}; expected distinct lengths >= 1")
+    if config.theory_gate is not None:
+        section = config.learners.get(config.theory_gate)
+        if not isinstance(section, OneLayer | DirectionOracle):
+            known = ", ".join(n for n, s in config.learners.items() if isinstance(s, OneLayer | DirectionOracle))
+            raise InputError(f"theory_gate is {config.theory_gate!r}; expected a gated learner ({known}) or null")
+    for name, section in config.learners.items():
+        pretraining = getattr(section, "pretraining", None)
+        if isinstance(pretraining, Joint) and pretraining.batch_size % 8:
+            raise InputError(
+                f"learners.{name}.pretraining.batch_size is {pretraining.batch_size}; expected a multiple of 8"
+            )
+        if isinstance(pretraining, TwoStage) and not set(pretraining.degrees) <= {0, 1, 2}:
+            raise InputError(f"learners.{name}.pretraining.degrees is {pretraining.degrees}; expected some of 0, 1, 2")
+
+
+def seconds(config: ErrorConfig) -> float:
+    """Rough CPU seconds of a cell."""
+    return 0.3 + sum(
+        section.seconds(config.prompts.ambient_dim, config.num_examples, config.num_prompts)
+        for section in config.learners.values()
+    )
+
+
+KIND = ExperimentKind(ErrorConfig, run_cell, seconds, read, check)

@@ -1,0 +1,68 @@
+"""From rows of results to series, and from numbers to words: what the readings of all kinds share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iclab.experiments.reading import Role, Series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def series(rows: pd.DataFrame, x: str, label: str, role: Role, like: str = "") -> Series:
+    """One curve from summary rows: ``x`` names the column of the abscissa. Exact numbers get no band."""
+    ordered = rows.sort_values(x)
+    exact = (ordered["interval"] == "exact").all()
+    seeds = list(zip(*ordered["seed_values"], strict=False)) if not exact and len(ordered) else []
+    return Series(
+        label=label,
+        x=[float(v) for v in ordered[x]],
+        y=[float(v) for v in ordered["value"]],
+        low=[] if exact else [float(v) for v in ordered["low"]],
+        high=[] if exact else [float(v) for v in ordered["high"]],
+        seeds=[list(map(float, seed)) for seed in seeds],
+        role=role,
+        band="" if exact else band(ordered),
+        like=like,
+    )
+
+
+def band(rows: pd.DataFrame) -> str:
+    """What the intervals of these rows are: ``95 % over 5 seeds x 128 prompts (seeds, then prompts resampled)``."""
+    row = rows.iloc[0]
+    size = f"{int(row['num_seeds'])} seed{'s' if row['num_seeds'] > 1 else ''} x {int(row['num_prompts'])} prompts"
+    match row["interval"]:
+        case "bootstrap":
+            return f"{100 * row['level']:.0f} % over {size} (seeds, then prompts resampled)"
+        case "range":
+            return f"smallest and largest of {size}"
+        case "prompts":
+            return f"{100 * row['level']:.0f} % over the prompts of one seed: {size}"
+        case _:
+            return size
+
+
+def quantity(row: pd.Series) -> str:
+    """``0.262 (0.241 to 0.285)``."""
+    if not np.isfinite(row["low"]):
+        return f"{row['value']:.3g}"
+    return f"{row['value']:.3g} ({row['low']:.3g} to {row['high']:.3g})"
+
+
+def basis(row: pd.Series) -> str:
+    """``5 seeds, 128 prompts each``."""
+    seeds = int(row["num_seeds"])
+    return f"{seeds} seed{'s' if seeds > 1 else ''}, {int(row['num_prompts'])} prompts each"
+
+
+def text(value: object) -> str:
+    """A swept value as a title shows it."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def present(frame: pd.DataFrame, *columns: str) -> list[str]:
+    """Those of the columns that the grid swept."""
+    return [column for column in columns if column in frame.columns and frame[column].notna().any()]

@@ -1,0 +1,187 @@
+"""The command line: output, exit codes, and what it must not import or write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iclab import __version__
+from iclab.cli.main import main
+from iclab.experiments.catalogue import catalogue_names
+from iclab.experiments.resolve import resolve
+
+COIN = str(Path(__file__).parent / "kinds" / "coin.yaml")
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path, monkeypatch):
+    """Every command starts in an empty folder, where tests see what it wrote."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+
+
+def test_reading_commands_do_not_import_torch():
+    commands = [["--help"], ["list"], ["list", "--json"], ["run", "--help"], ["show", COIN, "seed=0..9"]]
+    commands += [["show", name] for name in catalogue_names()]
+    code = (
+        "import json, sys\n"
+        "from iclab.cli.main import main\n"
+        "for arguments in json.loads(sys.argv[1]):\n"
+        "    code = main(arguments)\n"
+        "    heavy = sorted({'torch', 'scipy', 'pandas', 'matplotlib'} & set(sys.modules))\n"
+        "    if code or heavy: sys.exit(f'{arguments} exits with {code} and imports {heavy}')\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code, json.dumps(commands)], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+
+
+def test_run_prints_the_report_and_uses_the_default_folder(capsys):
+    assert main(["run", COIN, "seed=3", "--coin.bias=0.5", "--engine", "inline", "--quiet"]) == 0
+    folder = Path("runs") / resolve(COIN, ["seed=3", "coin.bias=0.5"]).folder_name
+    captured = capsys.readouterr()
+    assert captured.out == f"{folder / 'report.html'}\n"
+    assert captured.err == ""
+    assert (folder / "results.csv").exists()
+    (folder / "summary.csv").unlink()
+    assert main(["report", str(folder)]) == 0
+    assert (folder / "summary.csv").exists()
+
+
+def test_failed_cells_end_with_1(capsys):
+    arguments = ["run", COIN, "trouble.how=raise", "coin.bias=0.5", "--engine", "inline", "--quiet", "--out", "run"]
+    assert main(arguments) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    cell = resolve(COIN, arguments[2:4]).cells[0].id
+    assert lines[0] == f"cell {cell} failed: ArithmeticError: the coin rolled away (see run/cells/{cell}/error.txt)"
+    assert lines[1:] == ["1 of 2 cells are finished", "1 of 2 cells failed; the same command retries them"]
+    assert main(["report", "run"]) == 0
+    assert "1 of 2 cells are finished" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "coin"], "no experiment 'coin'"),
+        (["run", "nowhere.yaml"], "no file 'nowhere.yaml'"),
+        (["run", COIN, "coin.bais=1"], "unknown key 'coin.bais', did you mean 'coin.bias'?"),
+        (["run", COIN, "--coin.bais=1"], "unknown key 'coin.bais', did you mean 'coin.bias'?"),
+        (["show", COIN, "seed=x"], "seed is 'x'; expected an integer"),
+        (["run", COIN, "seed="], "a grid with no cell"),
+        (["run", COIN, "seed"], "cannot read 'seed'; expected key=value"),
+        (["run", COIN, "--worker", "2"], "no option '--worker', did you mean '--workers'?"),
+        (["run", COIN, "--worker=2"], "no option '--worker', did you mean '--workers'?"),
+        (["run", COIN, "coin.limit=4"], "num_examples goes to 8; expected at most 4"),
+        (["run", COIN, "--engine", "inline", "--workers", "2"], "use the engine local"),
+        (["report", "."], "has no config.json"),
+        (["report", "nowhere"], "no folder nowhere"),
+        (["exponents", "[1,x]"], "no list of numbers"),
+        (["exponents", "--nois=1"], "no option '--nois=1'"),
+        (["exponents", "q(z)"], "q"),
+    ],
+)
+def test_bad_input_ends_with_2_and_writes_nothing(capsys, tmp_path, arguments, message):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run"], ["run", COIN, "--engine", "ray"], ["run", COIN, "--workers", "0"], ["go"]]
+)
+def test_usage_errors_end_with_2(capsys, tmp_path, arguments):
+    assert main(arguments) == 2
+    assert "Usage: iclab" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_cannot_be_written(capsys, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in ("file", "file/run"):
+        assert main(["run", COIN, "--engine", "inline", "--out", out]) == 2
+        captured = capsys.readouterr()
+        assert captured.err.startswith("error: ")
+        assert captured.err.count("\n") == 1
+        assert out in captured.err
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_show(capsys):
+    assert main(["show", COIN, "scale=full", "coin.bias=1e-4,0.5"]) == 0
+    text = capsys.readouterr().out
+    for line in (
+        "Throwing coins (Bernoulli 1713)",
+        "scale: full (also: laptop)",
+        "  seed: [0, 1, 2, 3, 4]",
+        "  coin.bias: [0.0001, 0.5]",
+        "cells: 10 cells, about 0 s on one core",
+        "  num_throws: 64",
+        "    bias: 0.0001",
+    ):
+        assert line in text.splitlines()
+    assert main(["show", COIN, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["grid"] == {"seed": [0, 1], "coin.bias": [0.25, 0.5]}
+    assert (shown["num_cells"], shown["scales"]) == (4, ["laptop", "full"])
+    assert shown["run_id"] == resolve(COIN).run_id
+
+
+def test_list_names_the_catalogue(capsys):
+    assert main(["list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == catalogue_names()
+    assert main(["list", "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in entries] == catalogue_names()
+    for entry in entries:
+        assert entry.keys() == {"name", "title", "question", "source", "kind", "scales"}
+
+
+def test_exponents(capsys):
+    assert main(["exponents", "he3", "--rho", "0.5", "--b", "-3", "--json"]) == 0
+    description = json.loads(capsys.readouterr().out)
+    # He_3 is its own lowest degree; an odd polynomial always has a transform with a linear part.
+    assert description["information_exponent"]["value"] == 3
+    assert description["generative_exponent"]["value"] == 1
+    assert [(row["rho"], row["b"]) for row in description["gated_exponents"]] == [(0.5, -3.0)]
+    assert main(["exponents", "[0,0,0,1]"]) == 0
+    assert "information exponent ie           3" in capsys.readouterr().out
+    assert main(["exponents", "-z**3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["information_exponent"]["value"] == 1
+
+
+def test_doctor(capsys, tmp_path):
+    assert main(["doctor", "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert findings["checks"] == {"libraries installed": True, "folder writable": True, "folder has locks": True}
+    assert findings["versions"]["iclab"] == __version__
+    assert findings["devices"]["cpu"] is True
+    assert list(tmp_path.iterdir()) == []
+    assert main(["doctor"]) == 0
+    assert "  folder has locks: yes" in capsys.readouterr().out.splitlines()
+
+
+def test_reader_that_goes_away():
+    """As in ``iclab show NAME | head -1``."""
+    command = [sys.executable, "-m", "iclab", "show", COIN]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"iclab, version {__version__}\n"
