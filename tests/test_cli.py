@@ -52,6 +52,17 @@ def test_run_prints_the_report_and_uses_the_default_folder(capsys):
     assert (folder / "summary.csv").exists()
 
 
+def test_report_of_a_users_kind_in_another_process():
+    """The folder of the kind's module is recorded with the run."""
+    assert main(["run", COIN, "seed=3", "coin.bias=0.5", "--engine", "inline", "--quiet", "--out", "run"]) == 0
+    before = Path("run/results.csv").read_bytes()
+    Path("run/results.csv").unlink()
+    command = [sys.executable, "-m", "iclab", "report", "run"]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "run/report.html\n", "")
+    assert Path("run/results.csv").read_bytes() == before
+
+
 def test_failed_cells_end_with_1(capsys):
     arguments = ["run", COIN, "trouble.how=raise", "coin.bias=0.5", "--engine", "inline", "--quiet", "--out", "run"]
     assert main(arguments) == 1

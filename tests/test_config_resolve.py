@@ -86,6 +86,20 @@ def test_sections_by_name():
     }
 
 
+def test_kinds_of_sections_by_name():
+    """A section of a mapping is replaced by a new kind like any other."""
+    arguments = ["estimators.first.kind=clipped", "estimators.second.kind=mean", "estimators.second.shrinkage=0.5"]
+    cell = resolve(COIN, arguments).cells[0].to_json()
+    assert cell["estimators"] == {
+        "first": {"kind": "clipped", "bound": 1.5, "sides": "two"},
+        "second": {"kind": "mean", "shrinkage": 0.5},
+    }
+    swept = resolve(COIN, ["seed=0", "coin.bias=0.5", "estimators.first.kind=mean,clipped"])
+    assert [c.to_json()["estimators"]["first"]["kind"] for c in swept.cells] == ["mean", "clipped"]
+    with pytest.raises(InputError, match=r"unknown key 'estimators.first.shrinkag', did you mean 'estimators.first.sh"):
+        resolve(COIN, ["estimators.first.shrinkag=1"])
+
+
 def test_the_mathematics_is_checked_when_asked_for():
     assert resolve(COIN, ["coin.limit=4"], check=False).cells[0].to_json()["coin"]["limit"] == 4
 

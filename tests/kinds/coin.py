@@ -31,6 +31,9 @@ class Clipped(Config):
     sides: Literal["one", "two"] = "two"
 
 
+Estimator = Annotated[Mean | Clipped, Field(discriminator="kind")]
+
+
 class Coin(Config):
     bias: float = Field(0.5, ge=0, le=1)
     faces: tuple[float, ...] = (0.0, 1.0)
@@ -49,7 +52,8 @@ class CoinConfig(Config):
     seed: int = Field(0, ge=0)
     coin: Coin = Coin()
     others: dict[str, Coin] = Field(default_factory=lambda: {"fair": Coin()})
-    estimator: Annotated[Mean | Clipped, Field(discriminator="kind")] = Mean()
+    estimator: Estimator = Mean()
+    estimators: dict[str, Estimator] = Field(default_factory=lambda: {"first": Mean(shrinkage=0.25)})
     num_throws: int = Field(32, ge=1)
     num_examples: tuple[int, ...] = (4, 8)
     seconds: float = 0.0

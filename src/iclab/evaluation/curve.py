@@ -45,11 +45,11 @@ class Curve:
 
     def __sub__(self, other: Curve) -> Curve:
         """The paired difference: the same prompts, subtracted one by one, so that its interval is that of the gap."""
-        if self.num_examples != other.num_examples or [s.shape for s in self.samples] != [
-            s.shape for s in other.samples
-        ]:
+        shapes, others = [s.shape for s in self.samples], [s.shape for s in other.samples]
+        if (self.metric, self.num_examples, shapes) != (other.metric, other.num_examples, others):
             raise InputError(
-                f"the curves of {self.learner} and {other.learner} are not paired; expected the same prompts and lengths"
+                f"the curves of {self.learner} and {other.learner} are not paired; "
+                "expected the same metric, prompts and lengths"
             )
         samples = tuple(a - b for a, b in zip(self.samples, other.samples, strict=True))
         return Curve(f"{self.learner} - {other.learner}", self.metric, self.num_examples, samples)
@@ -57,8 +57,12 @@ class Curve:
     @staticmethod
     def join(curves: Sequence[Curve]) -> Curve:
         """One curve over the seeds of several, of the same learner, metric and lengths."""
-        if not curves or any(c.num_examples != curves[0].num_examples for c in curves):
-            raise InputError("the curves have different context lengths; expected the same ones for every seed")
+        if not curves:
+            raise InputError("no curves to join; expected at least one")
+        if len({(c.learner, c.metric, c.num_examples) for c in curves}) > 1:
+            raise InputError("the curves differ in learner, metric or context lengths; expected one kind for all seeds")
+                "the curves differ in learner, metric or context lengths; expected the same for every seed"
+            )
         return Curve(
             curves[0].learner, curves[0].metric, curves[0].num_examples, tuple(s for c in curves for s in c.samples)
         )

@@ -20,8 +20,9 @@ class Interval:
 
     Attributes:
         low, high: its ends.
-        kind: ``none`` (one seed with one number: nothing to resample, the ends are NaN), ``bootstrap`` (5 seeds or more: seeds, then prompts resampled), ``range`` (2 to 4 seeds: smallest and
-            largest seed), ``prompts`` (one seed: prompts resampled; says nothing about other seeds) or ``exact``.
+        kind: ``none`` (one seed with one number: nothing to resample, the ends are NaN), ``bootstrap`` (5 seeds or
+            more: seeds, then prompts resampled), ``range`` (2 to 4 seeds: smallest and largest seed), ``prompts``
+            (one seed: prompts resampled; says nothing about other seeds) or ``exact``.
         level: coverage of a resampling interval; ``nan`` for the others.
     """
 

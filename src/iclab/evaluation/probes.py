@@ -34,7 +34,7 @@ class Alignment:
         return np.divide(self.projection[row], size, out=np.zeros_like(size), where=size > 0)
 
     def samples(self, degree: int = 1) -> np.ndarray:
-        """``(2, B)``: projection and energy, the samples of the statistic ``alignment``, for which the theory is exact."""
+        """``(2, B)``: projection and energy, the samples of the statistic ``alignment``, which theory gives exactly."""
         row = _row(degree)
         return np.stack([self.projection[row], self.energy[row]])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student_t
 
-from iclab.errors import InputError
+from iclab.errors import InputError, check_positive
 from iclab.evaluation.intervals import MIN_SEEDS_FOR_BAND
 from iclab.prompts import Stream
 
@@ -75,10 +75,11 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95, res
 
 
 def examples_to_reach(num_examples: Sequence[int], errors: Sequence[float], target: float) -> float:
-    """The context length at which an error curve first reaches ``target``, interpolated between lengths on log-log axes.
+    """The context length at which an error curve first reaches ``target``, interpolated on log-log axes.
 
     NaN where the curve never does; the first length where it starts at or below the target.
     """
+    target = check_positive("target", target)
     lengths, values = np.asarray(num_examples, dtype=float), np.asarray(errors, dtype=float)
     if len(lengths) != len(values) or (np.diff(lengths) <= 0).any():
         raise InputError("num_examples and errors do not match; expected as many errors as increasing lengths")

@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field
 
 from iclab.errors import InputError
-from iclab.evaluation.measurement import Measurement
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
 from iclab.experiments.sections import Gate, SingleIndexPrompts, sampling_seconds
@@ -17,6 +16,7 @@ from iclab.experiments.series import basis, present, quantity, series
 if TYPE_CHECKING:
     import pandas as pd
 
+    from iclab.evaluation import Measurement
     from iclab.runs.results import Results
     from iclab.theory import GateMoments
 
@@ -28,12 +28,15 @@ class AlignmentConfig(Config):
 
     seed: int = Field(0, ge=0)
     prompts: SingleIndexPrompts = SingleIndexPrompts()
-    gates: dict[str, Gate] = {
-        "mamba": Gate(gate="mamba"),
-        "no decay": Gate(gate="no_decay"),
-        "exponential": Gate(gate="exp"),
-        "linear": Gate(gate="linear"),
-    }
+    gates: dict[str, Gate] = Field(
+        {
+            "mamba": Gate(gate="mamba"),
+            "no decay": Gate(gate="no_decay"),
+            "exponential": Gate(gate="exp"),
+            "linear": Gate(gate="linear"),
+        },
+        min_length=1,
+    )
     num_examples: list[int] = Field([16, 32, 64, 128, 256, 512, 1024, 2048, 4096], min_length=1)
     num_prompts: int = Field(256, ge=2)
     exact_to: int = Field(2**20, ge=1)
@@ -41,7 +44,7 @@ class AlignmentConfig(Config):
 
 def run_cell(config: AlignmentConfig) -> list[Measurement]:
     """Simulated and exact alignment on the coordinates of the support, for every gate whose moments exist."""
-    from iclab.evaluation.probes import alignment
+    from iclab.evaluation import Measurement, alignment
     from iclab.prompts import Stream
 
     prompts = config.prompts.build(config.seed)
@@ -94,8 +97,6 @@ def check(config: AlignmentConfig) -> None:
         raise InputError(f"prompts.inputs is {config.prompts.inputs!r}; the exact curve is for gaussian inputs")
     if min(config.num_examples) < 1:
         raise InputError(f"num_examples is {config.num_examples}; expected lengths >= 1")
-    if not config.gates:
-        raise InputError("gates is empty; expected at least one gate")
 
 
 def read(results: Results) -> Reading:

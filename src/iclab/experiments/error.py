@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from iclab.errors import InputError
-from iclab.evaluation.measurement import Measurement
 from iclab.experiments.error_reading import read
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.learners import (
@@ -16,29 +16,34 @@ from iclab.experiments.learners import (
     KernelRidgeLearner,
     LearnerSection,
     OneLayer,
-    SimpleEstimator,
     TwoStage,
 )
 from iclab.experiments.sections import SingleIndexPrompts
+
+if TYPE_CHECKING:
+    from iclab.evaluation import Measurement
+    from iclab.prompts import Prompts
 
 _BATCH = 32
 
 
 class ErrorConfig(Config):
-    """Learners by the name that figures show.
+    """Learners by a short key; each section may carry the label that figures show.
 
     ``theory_gate`` names the learner whose gate the exact curve describes; the curve is left out where there is none.
     """
 
     seed: int = Field(0, ge=0)
     prompts: SingleIndexPrompts = SingleIndexPrompts()
-    learners: dict[str, LearnerSection] = {
-        "Mamba, two-stage": OneLayer(),
-        "no gate, two-stage": OneLayer(gate="linear", role="ablation"),
-        "kernel ridge, all inputs": KernelRidgeLearner(),
-        "zero": SimpleEstimator(kind="zero"),
-    }
-    theory_gate: str | None = "Mamba, two-stage"
+    learners: dict[str, LearnerSection] = Field(
+        {
+            "mamba": OneLayer(label="Mamba, two-stage"),
+            "no_gate": OneLayer(label="no gate, two-stage", gate="linear", role="ablation"),
+            "kernel_all": KernelRidgeLearner(label="kernel ridge, all inputs"),
+        },
+        min_length=1,
+    )
+    theory_gate: str | None = "mamba"
     num_examples: list[int] = Field([16, 32, 64, 128, 256, 512], min_length=1)
     num_prompts: int = Field(128, ge=2)
     num_queries: int = Field(8, ge=1)
@@ -47,7 +52,7 @@ class ErrorConfig(Config):
 def run_cell(config: ErrorConfig) -> list[Measurement]:
     """Pretrain or tune every learner, then measure all of them on the same prompts."""
     from iclab.evaluation import error_curve
-    from iclab.prompts import Prompts, Stream
+    from iclab.prompts import Stream
 
     prompts = config.prompts.build(config.seed)
     stream = Stream(config.seed)
@@ -63,11 +68,15 @@ def run_cell(config: ErrorConfig) -> list[Measurement]:
     measured: list[Measurement] = []
     # Learners that stop early (kernels cost N^3) are measured on the beginning of the very same prompts.
     for reach in sorted({_reach(config, name) for name in config.learners}):
-        group = {name: fitted[name] for name in config.learners if _reach(config, name) == reach}
+        group = {_label(config, name): fitted[name] for name in config.learners if _reach(config, name) == reach}
         lengths = [n for n in config.num_examples if n <= reach]
         curves = error_curve(group, batches(), lengths, label_variance=prompts.link.variance)
         measured.extend(m for by_name in curves.values() for curve in by_name.values() for m in curve.measurements())
     return measured + _recovery(config, fitted, prompts) + _theory(config)
+
+
+def _label(config: ErrorConfig, name: str) -> str:
+    return config.learners[name].label or name
 
 
 def _reach(config: ErrorConfig, name: str) -> int:
@@ -79,7 +88,7 @@ def _recovery(config: ErrorConfig, fitted: dict, prompts) -> list[Measurement]:
     """How well each pretrained ``gamma`` singles out the support, where there is one to find."""
     import numpy as np
 
-    from iclab.evaluation import support_auc
+    from iclab.evaluation import Measurement, support_auc
 
     if prompts.rotation is not None or prompts.intrinsic_dim == prompts.ambient_dim:
         return []
@@ -88,13 +97,13 @@ def _recovery(config: ErrorConfig, fitted: dict, prompts) -> list[Measurement]:
         if isinstance(section, OneLayer):
             model = fitted[name]
             auc = support_auc(model.gamma, model.embedding, prompts.support, prompts.ambient_dim, 1)
-            measured.append(Measurement(name, "support_auc", np.array([[auc]])))
+            measured.append(Measurement(_label(config, name), "support_auc", np.array([[auc]])))
     return measured
 
 
 def _theory(config: ErrorConfig) -> list[Measurement]:
     """Error of the optimal readout at the exact alignment of the gate, on the support's coordinates."""
-    from iclab.evaluation import readout_error
+    from iclab.evaluation import Measurement, readout_error
     from iclab.theory import GateMoments
 
     if config.theory_gate is None or config.prompts.inputs != "gaussian":
@@ -115,8 +124,9 @@ def _theory(config: ErrorConfig) -> list[Measurement]:
 def check(config: ErrorConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
     config.prompts.build(config.seed)
-    if not config.learners:
-        raise InputError("learners is empty; expected at least one learner")
+    labels = [_label(config, name) for name in config.learners]
+    if len(set(labels)) < len(labels):
+        raise InputError(f"two learners have the same label in {labels}; give each its own")
     if min(config.num_examples) < 1 or len(set(config.num_examples)) < len(config.num_examples):
         raise InputError(f"num_examples is {config.num_examples}; expected distinct lengths >= 1")
     if config.theory_gate is not None:

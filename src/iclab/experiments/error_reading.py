@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iclab.evaluation.scaling import examples_to_reach, scaling_slope
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Series, Table
 from iclab.experiments.series import basis, present, quantity, series, text
 
@@ -69,9 +68,11 @@ def read(results: Results) -> Reading:
         ],
         notes=[
             "Errors are against the clean target; results.csv also holds absolute errors and errors against noisy labels.",
-            "The exact curve is the error of the best readout of a direction at the exact root-mean-square alignment of "
-            "the gate on the support. A model that also reads the degree-2 block may do better; one whose gamma is not "
-            "clean does worse.",
+            "The exact curve is what a fixed readout of <S_1, x> on the support would reach if the state were Gaussian, "
+            "from the exact alignment of the gate. It describes the mechanism and is no bound: a prompt's |S_1| tells how "
+            "well its direction is known, and a model may use that.",
+            "The oracle is told the support and the link and reads the direction of S_1 in the best possible way, "
+            "calibrated on tasks of its own stream.",
         ],
     )
 
@@ -84,7 +85,8 @@ def _groups(frame: pd.DataFrame, places: list[str]) -> list[tuple[tuple, pd.Data
 
 
 def _roles(results: Results) -> dict[str, Role]:
-    return {name: section["role"] for name, section in results.experiment["config"]["learners"].items()}
+    sections = results.experiment["config"]["learners"]
+    return {section["label"] or name: section["role"] for name, section in sections.items()}
 
 
 def _pretraining_lengths(results: Results) -> list[int]:
@@ -222,17 +224,21 @@ def _scaling(errors: pd.DataFrame, roles: dict[str, Role]) -> tuple[list[Figure]
 
 def _reach_curve(rows: pd.DataFrame, axis: str, target: float) -> dict[float, list[float]]:
     """For each value of the axis, the N that reaches the target for each seed (NaN where it is never reached)."""
+    from iclab.evaluation import examples_to_reach
+
     reached = {}
     for value, part in rows.groupby(axis, sort=True):
         ordered = part.sort_values("num_examples")
         curves = np.array(ordered["seed_values"].tolist()).T
-        reached[float(value)] = [examples_to_reach(list(ordered["num_examples"]), list(c), target) for c in curves]
+        reached[float(str(value))] = [examples_to_reach(list(ordered["num_examples"]), list(c), target) for c in curves]
     return reached
 
 
 def _slope_finding(
     name: str, axis: str, other: str, value: object, target: float, reached: dict[float, list[float]], role: Role
 ) -> list[Finding]:
+    from iclab.evaluation import scaling_slope
+
     if role not in ("model", "theory") or target != _TARGETS[-1]:
         return []
     usable = {v: seeds for v, seeds in reached.items() if np.isfinite(seeds).all()}

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from iclab.evaluation.measurement import Measurement
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Series, Table
 from iclab.experiments.sections import LinkSpec
 
 if TYPE_CHECKING:
+    from iclab.evaluation import Measurement
     from iclab.runs.results import Results
     from iclab.theory.exponents import Exponent
 
@@ -25,12 +25,13 @@ class ExponentsConfig(Config):
     seed: int = Field(0, ge=0)
     link: LinkSpec = "he3"
     noise: float = Field(0.0, ge=0)
-    gates: list[tuple[float, float]] = [(0.5, -3.0), (1.0, -3.0), (2.0, -3.0), (1.0, -8.0)]
+    gates: list[tuple[float, float]] = Field([(0.5, -3.0), (1.0, -3.0), (2.0, -3.0), (1.0, -8.0)], min_length=1)
     max_degree: int = Field(8, ge=1, le=40)
 
 
 def run_cell(config: ExponentsConfig) -> list[Measurement]:
     """Exponents and the coefficients that decide them."""
+    from iclab.evaluation import Measurement
     from iclab.links import make_link
     from iclab.theory import gated_exponent, generative_exponent, information_exponent
 
@@ -57,6 +58,8 @@ def _number(exponent: Exponent) -> float:
 
 
 def _coefficients(learner: str, exponent: Exponent) -> list[Measurement]:
+    from iclab.evaluation import Measurement
+
     verdicts = zip(exponent.coefficients, exponent.verdicts, strict=True)
     return [
         Measurement.exact(learner, "coefficient", abs(c) if verdict != "zero" else 0.0, keys={"degree": degree})
@@ -92,7 +95,8 @@ def read(results: Results) -> Reading:
             Figure(
                 "coefficients",
                 "Size of the normalised Hermite coefficients, in units of the function's own norm. The first degree with "
-                "a point is the exponent. Coefficients that are zero to within the tolerance are left out.",
+                "a point is the exponent. Coefficients that are zero to within the tolerance are left out. "
+                f"{'The first six links of the grid; the table has all.' if len(panels) > _SHOWN_PANELS else ''}",
                 panels[:_SHOWN_PANELS],
             )
         ],

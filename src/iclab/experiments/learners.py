@@ -24,9 +24,9 @@ class TwoStage(Config):
     stage2_tasks: int = Field(4000, ge=1)
     stage2_examples: list[int] | None = None
     stage2_queries: int = Field(8, ge=1)
-    start_scale: float = Field(0.1, gt=0)
+    start_scale: float = Field(0.2, gt=0)
     lambda2: float | None = Field(None, gt=0)
-    degrees: list[int] = [0, 1, 2]
+    degrees: list[int] = Field([0, 1, 2], min_length=1)
 
     def fit(self, model: OneLayerMamba, prompts: SingleIndex, stream: Stream) -> None:
         """Pretrain ``model`` in place."""
@@ -56,8 +56,8 @@ class Joint(Config):
     steps: int = Field(150, ge=1)
     batch_size: int = Field(64, ge=8)
     num_queries: int = Field(8, ge=1)
-    learning_rate: float = Field(1e-2, gt=0)
-    start_scale: float = Field(0.3, gt=0)
+    learning_rate: float = Field(3e-3, gt=0)
+    start_scale: float = Field(0.2, gt=0)
 
     def fit(self, model: OneLayerMamba, prompts: SingleIndex, stream: Stream) -> None:
         """Train ``model`` in place."""
@@ -72,8 +72,9 @@ class Joint(Config):
 
 
 class OneLayer(Gate):
-    """A pretrained one-layer Mamba."""
+    """A pretrained one-layer Mamba. ``label`` is what figures call it; its key in the configuration where empty."""
 
+    label: str = ""
     kind: Literal["one_layer"] = "one_layer"
     role: Literal["model", "ablation"] = "model"
     embedding: Literal["hermite2", "identity"] = "hermite2"
@@ -101,6 +102,7 @@ class KernelRidgeLearner(Config):
     own, once for each of ``tune_examples``.
     """
 
+    label: str = ""
     kind: Literal["kernel_ridge"] = "kernel_ridge"
     role: Literal["baseline"] = "baseline"
     coordinates: Literal["all", "support"] = "all"
@@ -129,8 +131,8 @@ class KernelRidgeLearner(Config):
         """Rough seconds on one core."""
         longest = max([n for n in lengths if n <= self.max_examples], default=1)
         tuned = max(self._sizes(lengths))
-        per_grid = self.tune_prompts * (tuned**3 * 4e-11 + tuned**2 * (ambient_dim + 20) * 1e-9)
-        return len(self.bandwidths) * len(self.penalties) * per_grid + num_prompts * longest**3 * 5e-11
+        per_grid = self.tune_prompts * (tuned**3 * 1.2e-11 + tuned**2 * 2e-8)
+        return len(self.bandwidths) * len(self.penalties) * per_grid + num_prompts * longest**3 * 3e-11
 
     def _sizes(self, lengths: list[int]) -> list[int]:
         longest = min(self.max_examples, max(lengths))
@@ -140,24 +142,27 @@ class KernelRidgeLearner(Config):
 class DirectionOracle(Gate):
     """The ceiling: support told, optimal readout of the gate's direction; see `iclab.evaluation.DirectionReadout`."""
 
+    label: str = ""
     kind: Literal["direction_readout"] = "direction_readout"
     role: Literal["ceiling"] = "ceiling"
+    calibration_tasks: int = Field(512, ge=2)
 
     def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> Learner:
-        """The oracle; nothing is fitted."""
+        """The oracle, calibrated on tasks of its own stream."""
         from iclab.evaluation import DirectionReadout
 
-        del stream, lengths
-        return DirectionReadout(self.build(prompts.ambient_dim, 1), prompts.link, prompts.support)
+        model = self.build(prompts.ambient_dim, 1)
+        return DirectionReadout(model, prompts, stream.child("calibration"), lengths, self.calibration_tasks)
 
     def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
         """Rough seconds on one core."""
-        return sampling_seconds(num_prompts, sum(lengths), ambient_dim)
+        return sampling_seconds(num_prompts + self.calibration_tasks, sum(lengths), ambient_dim)
 
 
 class SimpleEstimator(Config):
     """An estimator with fixed settings: `iclab.estimators.LeastSquares`, `NearestNeighbours` or `Zero`."""
 
+    label: str = ""
     kind: Literal["least_squares", "nearest_neighbours", "zero"] = "zero"
     role: Literal["baseline"] = "baseline"
     coordinates: Literal["all", "support"] = "all"

@@ -8,13 +8,13 @@ import numpy as np
 from pydantic import Field
 
 from iclab.errors import InputError
-from iclab.evaluation.measurement import Measurement
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
 from iclab.experiments.sections import Gate, SingleIndexPrompts, sampling_seconds
 from iclab.experiments.series import present, quantity, series, text
 
 if TYPE_CHECKING:
+    from iclab.evaluation import Measurement
     from iclab.runs.results import Results
 
 
@@ -26,13 +26,13 @@ class SupportConfig(Config):
     gate: Gate = Gate()
     num_examples: int = Field(512, ge=1)
     stage1_tasks: int = Field(6000, ge=1)
-    start_scale: float = Field(0.1, gt=0)
+    start_scale: float = Field(0.2, gt=0)
     width: int = Field(512, ge=1)
 
 
 def run_cell(config: SupportConfig) -> list[Measurement]:
     """The area under the curve by Hermite degree, after one Stage I step."""
-    from iclab.evaluation.probes import support_auc
+    from iclab.evaluation import Measurement, support_auc
     from iclab.pretraining import gamma_gradient, start_gamma
     from iclab.prompts import Stream
 

@@ -19,7 +19,10 @@ _LARGEST_LOG = 80.0  # exp(80) squared still fits a float32 sum of many examples
 
 @dataclass(frozen=True)
 class LabelGate:
-    """``G_j / s(0) = s(y_j)/s(0) * prod_{k>j} (1 - f(y_k)) * c0``; see `iclab.theory.LabelWeight` for the four gates."""
+    """``G_j / s(0) = s(y_j)/s(0) * prod_{k>j} (1 - f(y_k)) * c0``.
+
+    See `iclab.theory.LabelWeight` for the four gates.
+    """
 
     gate: str
     rho: float
@@ -36,7 +39,8 @@ class LabelGate:
         """``log(s(y)/s(0))``, the shape of ``labels``.
 
         Raises:
-            InputError: for the gate ``exp`` when a weight leaves the range of floating point.
+            InputError: when a weight leaves the range of floating point: large labels with the gate ``exp``, or with a
+                sigmoid gate whose ``b`` is below -60 or so.
         """
         if self.gate == "linear":
             return torch.zeros_like(labels)
@@ -49,7 +53,15 @@ class LabelGate:
                 )
             return u
         bias = torch.tensor(self.b, dtype=labels.dtype)
-        return logsigmoid(u + self.b) - logsigmoid(bias)
+        gain = logsigmoid(u + self.b) - logsigmoid(bias)
+        if self.b < -_LARGEST_LOG / 2 and labels.numel():
+            size = float((gain + labels.abs().clamp(min=1).log()).max())
+            if size > _LARGEST_LOG:
+                raise InputError(
+                    f"the gate at b = {self.b:g} overflows: label {float(labels.max()):.4g} at rho = {self.rho:g} has "
+                    f"a weight of exp({size:.4g}) times that of label 0; raise b or rho, or clip the labels"
+                )
+        return gain
 
     def log_keep(self, labels: Tensor) -> Tensor:
         """``log(1 - f(y))``: what an example leaves of the state before it; the shape of ``labels``."""

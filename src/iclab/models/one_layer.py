@@ -56,8 +56,8 @@ class OneLayerMamba(nn.Module):
         ambient_dim: d.
         width: m, width of the head.
         embedding: ``hermite2`` (the paper's) or ``identity``.
-        gate: ``mamba`` (zero-order hold: gain ``sigmoid(u)``, decay ``1 - sigmoid(u)``, ``u = y/rho + b``), ``no_decay``
-            (the gain alone), ``exp`` (exponential tilt, as in softmax attention) or ``linear`` (no gate).
+        gate: ``mamba`` (zero-order hold: gain ``sigmoid(u)``, decay ``1 - sigmoid(u)``, ``u = y/rho + b``),
+            ``no_decay`` (the gain alone), ``exp`` (exponential tilt, as in softmax attention) or ``linear`` (no gate).
         rho: temperature of the label in the gate, > 0.
         b: bias of the gate; ``None`` takes ``-bias_scale * log d`` as in the paper.
         bias_scale: ``C_b`` of that default; the paper leaves its value open.
@@ -186,7 +186,7 @@ class OneLayerMamba(nn.Module):
     @torch.no_grad()
     def predict(self, prompts: Prompts) -> Tensor:
         """``(B, Q)``: predictions at the queries, in the dtype of the prompts."""
-        parts = [self.forward(prompts[i : i + 64]) for i in range(0, prompts.batch_size, 64)]
+        parts = [self.forward(prompts[i : i + 64]) for i in range(0, max(prompts.batch_size, 1), 64)]
         return torch.cat(parts).to(prompts.inputs.dtype)
 
     @torch.no_grad()
@@ -195,7 +195,7 @@ class OneLayerMamba(nn.Module):
         from iclab.models.prefixes import read_prefixes  # the pass is long enough for a file of its own
 
         self._check(prompts)
-        parts = [self.head(read_prefixes(self, prompts[i : i + 64])) for i in range(0, prompts.batch_size, 64)]
+        parts = [self.head(read_prefixes(self, prompts[i : i + 64])) for i in range(0, max(prompts.batch_size, 1), 64)]
         return torch.cat(parts).to(prompts.inputs.dtype)
 
     def _labels(self, prompts: Prompts) -> Tensor:

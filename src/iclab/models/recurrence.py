@@ -17,7 +17,10 @@ from iclab.prompts import Prompts
 
 @torch.no_grad()
 def recurrent_read(model: OneLayerMamba, prompts: Prompts) -> Tensor:
-    """``(B, Q)``: ``M/N`` in units of ``s(0)``, by stepping through the tokens. Equals ``model.read(features, queries)``."""
+    """``(B, Q)``: ``M/N`` in units of ``s(0)``, by stepping through the tokens.
+
+    Equals ``model.read(features, queries)``.
+    """
     gate = model.label_gate
     labels = model._labels(prompts)
     tokens = embed(prompts.examples.to(model.gamma), model.embedding)

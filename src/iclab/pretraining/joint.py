@@ -39,13 +39,13 @@ def joint(
     batch_size: int = 64,
     num_queries: int = 8,
     learning_rate: float = 3e-3,
-    start_scale: float = 0.3,
+    start_scale: float = 0.2,
 ) -> tuple[OneLayerMamba, JointRecord]:
     """Fit ``gamma``, ``a1`` and ``a2`` together by Adam on fresh tasks, in place.
 
     Args:
-        model: its gate, embedding and width stay. The state ``S`` depends on no fitted weight, so it is computed without
-            gradients and a step costs about as much as drawing its prompts.
+        model: its gate, embedding and width stay. The state ``S`` depends on no fitted weight, so it is computed
+            without gradients and a step costs about as much as drawing its prompts.
         prompts: the task distribution.
         stream: of all randomness.
         num_examples: context length.
@@ -60,7 +60,9 @@ def joint(
     check_integer("steps", steps, 1)
     check_integer("batch_size", batch_size, 1)
     check_integer("num_examples", num_examples, 1)
+    check_integer("num_queries", num_queries, 1)
     check_positive("learning_rate", learning_rate)
+    check_positive("start_scale", start_scale)
     if batch_size % CHUNK:
         raise InputError(
             f"batch_size is {batch_size}; expected a multiple of {CHUNK}, the unit in which prompts are drawn"

@@ -1,4 +1,4 @@
-"""Stage II of Algorithm 1: ridge regression of the labels on the head's features, from streamed sufficient statistics."""
+"""Stage II of Algorithm 1: ridge regression of the labels on the head's features, from streamed statistics."""
 
 from __future__ import annotations
 

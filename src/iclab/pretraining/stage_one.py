@@ -1,6 +1,6 @@
 """Stage I of Algorithm 1 (arXiv 2510.12026): one gradient step on ``gamma`` with the head frozen, streamed over tasks.
 
-Per task, with ``h = <S, gamma * phi(x)>`` and ``f = sum_k a2_k relu(v_k h + a1_k)``, the gradient of ``(f - y)^2 / 2`` is
+Per task, with ``h = <S, gamma * phi(x)>`` and ``f = sum_k a2_k relu(v_k h + a1_k)``, ``(f - y)^2 / 2`` has gradient
 ``(f - y) (sum_k a2_k v_k 1[v_k h + a1_k > 0]) S * phi(x)``. It is formed block by block as products of ``S`` with the
 query; neither ``phi`` nor autograd is involved, and memory does not grow with the number of tasks.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from iclab.errors import check_integer
 from iclab.models import OneLayerMamba, StateBlocks
 from iclab.models.embedding import pair_indices
 from iclab.parallel import map_in_order
@@ -60,6 +61,9 @@ def gamma_gradient(
         states, queries, labels = zip(*parts, strict=True)
         return _gradient(model, StateBlocks.cat(states), torch.cat(queries), torch.cat(labels)).double()
 
+    num_tasks = check_integer("num_tasks", num_tasks, 1)
+    check_integer("num_examples", num_examples, 1)
+    check_integer("num_queries", num_queries, 1)
     num_chunks = -(-num_tasks // CHUNK)
     num_groups = -(-num_chunks // _GROUP)
     total = torch.zeros(model.gamma.numel(), dtype=torch.float64)

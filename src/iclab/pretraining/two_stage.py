@@ -1,12 +1,12 @@
 """Algorithm 1 of arXiv 2510.12026: two-stage pretraining of the one-layer Mamba.
 
-Stage I takes one gradient step on ``gamma`` with the head frozen; then the head's ``v`` and ``a1`` are redrawn; Stage II
-solves a ridge regression for ``a2`` on fresh tasks. At test time nothing is fitted.
+Stage I takes one gradient step on ``gamma`` with the head frozen; then the head's ``v`` and ``a1`` are redrawn;
+Stage II solves a ridge regression for ``a2`` on fresh tasks. At test time nothing is fitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -57,7 +57,7 @@ def two_stage(
     stage2_tasks: int,
     stage2_examples: int | Sequence[int] | None = None,
     stage2_queries: int = 8,
-    start_scale: float = 0.3,
+    start_scale: float = 0.2,
     lambda2: float | None = None,
     holdout_fraction: float = 0.2,
     head_quantile: float = 0.95,
@@ -85,8 +85,8 @@ def two_stage(
             data lies within reach of the biases. Part of the model: it is not refitted at test time.
         degrees: Hermite degrees of ``gamma`` that are kept after Stage I. The paper keeps all.
 
-    The step uses ``lambda1 = 1/eta``, with which ``gamma(0)`` cancels and ``gamma* = -eta * gradient``; ``eta`` only sets
-    a scale that the head's scale undoes, so ``gamma*`` is normalised to a largest entry of one.
+    The step uses ``lambda1 = 1/eta``, with which ``gamma(0)`` cancels and ``gamma* = -eta * gradient``; ``eta`` only
+    sets a scale that the head's scale undoes, so ``gamma*`` is normalised to a largest entry of one.
 
     Raises:
         InputError: for sizes out of range or a Stage I gradient that is zero or not finite.
@@ -99,7 +99,8 @@ def two_stage(
     lengths = _lengths(stage2_examples, num_examples)
     if not 0 < holdout_fraction < 1 or not 0 < head_quantile <= 1:
         raise InputError(
-            f"holdout_fraction is {holdout_fraction} and head_quantile {head_quantile}; expected numbers between 0 and 1"
+            f"holdout_fraction is {holdout_fraction} and head_quantile {head_quantile}; "
+            "expected numbers between 0 and 1"
         )
     start = start_gamma(model, prompts, stream, num_examples, start_scale)
     gradient = gamma_gradient(model, prompts, stream.child("stage1"), stage1_tasks, num_examples)
@@ -217,9 +218,8 @@ def _statistics(model: OneLayerMamba, m: Tensor, labels: Tensor) -> GramStatisti
 def _lengths(stage2_examples: int | Sequence[int] | None, num_examples: int) -> tuple[int, ...]:
     if stage2_examples is None:
         return (num_examples,)
-    if isinstance(stage2_examples, int):
-        stage2_examples = [stage2_examples]
-    lengths = tuple(check_integer("stage2_examples", n, 1) for n in stage2_examples)
+    given = stage2_examples if isinstance(stage2_examples, Iterable) else [stage2_examples]
+    lengths = tuple(check_integer("stage2_examples", n, 1) for n in given)
     if not lengths:
         raise InputError("stage2_examples is empty; expected at least one context length")
     return lengths

@@ -131,10 +131,20 @@ class Prompts:
 
     @staticmethod
     def cat(batches: list[Prompts]) -> Prompts:
-        """Join batches of equal context length, number of queries and dimension along the prompts."""
+        """Join batches along the prompts.
+
+        Raises:
+            InputError: without a batch, or where context lengths, numbers of queries or dimensions differ.
+        """
         if not batches:
             raise InputError("no batches to join; expected at least one")
         first = batches[0]
+        for batch in batches[1:]:
+            if (batch.num_examples, *batch.inputs.shape[1:]) != (first.num_examples, *first.inputs.shape[1:]):
+                raise InputError(
+                    f"batches of {first.num_examples} and {batch.num_examples} examples, with inputs of shape "
+                    f"{tuple(first.inputs.shape)} and {tuple(batch.inputs.shape)}; expected the same N, Q and d"
+                )
         targets = [b.targets for b in batches]
         directions = [b.directions for b in batches]
         return Prompts(
@@ -203,7 +213,10 @@ def check_finite(name: str, tensor: Tensor) -> Tensor:
 
 def _finite(name: str, value: object, ndim: int, dtype: torch.dtype) -> Tensor:
     try:
-        tensor = torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value, dtype=np.float64)).to(dtype)
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=np.float64))
+        if tensor.is_complex():
+            raise TypeError
+        tensor = tensor.to(dtype)
     except (TypeError, ValueError):
         raise InputError(
             f"{name} is no rectangular array of numbers; expected {ndim - 1} or {ndim} dimensions"

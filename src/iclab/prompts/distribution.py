@@ -1,4 +1,4 @@
-"""`PromptDistribution`: a law of prompts, sampled in fixed chunks so that data never depend on how they are asked for."""
+"""`PromptDistribution`: a law of prompts, sampled in fixed chunks, so data never depend on how they are asked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from iclab.errors import check_integer
+from iclab.errors import InputError, check_integer
 from iclab.memory import check_memory
 from iclab.parallel import map_in_order
 from iclab.prompts.batch import Prompts
@@ -53,15 +53,18 @@ class PromptDistribution(ABC):
         split, skipped or drawn by any number of workers. Chunks are drawn by ``torch.get_num_threads()`` threads.
 
         Raises:
-            InputError: for sizes below zero, or above this machine's memory.
+            InputError: for sizes below zero, above this machine's memory, or a dtype that is no float.
         """
+        if not dtype.is_floating_point:
+            raise InputError(f"dtype is {dtype}; expected a floating point type such as torch.float32")
         num_prompts = check_integer("num_prompts", num_prompts, 1)
         num_examples = check_integer("num_examples", num_examples, 0)
         num_queries = check_integer("num_queries", num_queries, 0)
         start = check_integer("start", start, 0)
         size = (num_prompts + CHUNK) * (num_examples + num_queries) * (self.ambient_dim + 2) * dtype.itemsize
         check_memory(
-            f"{num_prompts} prompts of {num_examples} examples and {num_queries} queries in dimension {self.ambient_dim}",
+            f"{num_prompts} prompts of {num_examples} examples and {num_queries} queries "
+            f"in dimension {self.ambient_dim}",
             2 * size,
         )
         first, last = start // CHUNK, (start + num_prompts - 1) // CHUNK

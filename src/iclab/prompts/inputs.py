@@ -34,7 +34,10 @@ class InputLaw:
         if not self.df > 2:
             raise InputError(f"df is {self.df}; expected more than 2, or the variance is infinite")
         if self.covariance is not None:
-            matrix = np.asarray(self.covariance, dtype=float)
+            try:
+                matrix = np.asarray(self.covariance, dtype=float)
+            except (TypeError, ValueError):
+                raise InputError("the covariance is no rectangular array of numbers; expected (d, d)") from None
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
                 raise InputError(f"the covariance has shape {matrix.shape}; expected a finite square matrix")
             if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-10) or np.linalg.eigvalsh(matrix).min() <= 0:

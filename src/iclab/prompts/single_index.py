@@ -6,7 +6,7 @@ index set) it is an argument here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class SingleIndex(PromptDistribution):
                 f"intrinsic_dim is {intrinsic_dim} and ambient_dim {ambient_dim}; expected intrinsic_dim <= ambient_dim"
             )
         self.link = make_link(link)
-        if not (isinstance(noise, int | float) and 0 <= noise < float("inf")):
+        if not (isinstance(noise, int | float | np.floating) and 0 <= noise < float("inf")):
             raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
         self.noise = float(noise)
         self.inputs = inputs if isinstance(inputs, InputLaw) else InputLaw(inputs)
@@ -114,6 +114,8 @@ class SingleIndex(PromptDistribution):
 
 
 def _check_support(support: Sequence[int], ambient_dim: int, intrinsic_dim: int) -> tuple[int, ...]:
+    if not isinstance(support, Iterable) or isinstance(support, str):
+        raise InputError(f"support is {support!r}; expected a list of {intrinsic_dim} distinct coordinates")
     indices = tuple(check_integer("an index of support", i, 0, ambient_dim - 1) for i in support)
     if len(set(indices)) != intrinsic_dim or len(indices) != intrinsic_dim:
         raise InputError(f"support is {list(support)}; expected {intrinsic_dim} distinct coordinates")
@@ -129,7 +131,10 @@ def _rotation(rotation: Sequence[Sequence[float]] | np.ndarray | str | None, dim
         gaussian = torch.randn(dim, dim, generator=stream.at(0), dtype=torch.float64)
         orthogonal, triangular = torch.linalg.qr(gaussian)
         return orthogonal * torch.sign(torch.diagonal(triangular))
-    matrix = torch.as_tensor(np.asarray(rotation, dtype=float))
+    try:
+        matrix = torch.as_tensor(np.array(rotation, dtype=float))
+    except (TypeError, ValueError):
+        raise InputError("rotation is no rectangular array of numbers; expected (d, d)") from None
     if tuple(matrix.shape) != (dim, dim):
         raise InputError(f"rotation has shape {tuple(matrix.shape)}; expected {(dim, dim)}")
     if not torch.allclose(matrix @ matrix.T, torch.eye(dim, dtype=torch.float64), atol=1e-8):

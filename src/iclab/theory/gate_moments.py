@@ -85,6 +85,7 @@ class GateMoments:
         other = object.__new__(GateMoments)
         other.__dict__.update(self.__dict__)
         other.__dict__["token"] = self.token
+        other.__dict__.pop("_sums", None)  # depends on N
         other.num_examples = check_integer("num_examples", num_examples, 0, _MAX_EXAMPLES)
         return other
 

@@ -45,8 +45,8 @@ def optimal_gate(
 ) -> OptimalGate:
     """The ``(rho, b)`` with the largest ``|alignment|`` on ``intrinsic_dim`` coordinates at context length N.
 
-    A grid over ``rho`` in [0.05, 20] and ``b`` in [-25, 5], then Nelder-Mead from its three best points, within the same
-    ranges. No sampling: every evaluation is exact. Ties are real: once ``b`` is so negative that the gate never
+    A grid over ``rho`` in [0.05, 20] and ``b`` in [-25, 5], then Nelder-Mead from its three best points, within the
+    same ranges. No sampling: every evaluation is exact. Ties are real: once ``b`` is so negative that the gate never
     saturates, it is an exponential tilt and ``b`` no longer matters.
     """
     return optimal_gate_curve(link, [num_examples], intrinsic_dim, noise=noise, decay=decay, degree=degree)[0]

@@ -1,0 +1,79 @@
+"""`Slot`: what may stand at one place of a configuration, read from its type annotation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place of a configuration.
+
+    Attributes:
+        sections: the `Config` classes that may stand here; none where a plain value stands.
+        discriminator: the field that tells the sections apart, if they come in kinds.
+        items: what stands in the mapping or list here, if one may.
+        anything: whether the type says nothing, so that every name below is allowed.
+    """
+
+    sections: tuple[type[BaseModel], ...] = ()
+    discriminator: str | None = None
+    items: Slot | None = None
+    anything: bool = False
+
+    def chosen(self, node: object) -> Slot:
+        """The same with the section in use alone, where the discriminator in ``node`` tells."""
+        if self.discriminator is None or not isinstance(node, dict):
+            return self
+        tag = node.get(self.discriminator)
+        matching = tuple(s for s in self.sections if tag in get_args(s.model_fields[self.discriminator].annotation))
+        return replace(self, sections=matching or self.sections)
+
+    def child(self, name: str) -> Slot | None:
+        """What stands below ``name``; ``None`` if there is no such name."""
+        field = self._field(name)
+        if field is not None:
+            return _slot(field.annotation, field.discriminator if isinstance(field.discriminator, str) else None)
+        return self if self.anything else self.items
+
+    def default(self, name: str) -> Any:
+        """The default below ``name`` as JSON values, or an empty section."""
+        field = self._field(name)
+        if field is None or field.is_required():
+            return {}
+        default = to_jsonable_python(field.get_default(call_default_factory=True))
+        return {} if default is None else default
+
+    def _field(self, name: str) -> FieldInfo | None:
+        return next((s.model_fields[name] for s in self.sections if name in s.model_fields), None)
+
+
+def _slot(annotation: object, discriminator: str | None = None) -> Slot:
+    if annotation is Any:
+        return Slot(anything=True)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return Slot((annotation,), discriminator)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        infos = [info for info in arguments[1:] if isinstance(info, FieldInfo)]
+        found = next((info.discriminator for info in infos if isinstance(info.discriminator, str)), discriminator)
+        return _slot(arguments[0], found)
+    if origin in (Union, UnionType):
+        members = [_slot(member) for member in arguments]
+        return Slot(
+            tuple(section for member in members for section in member.sections),
+            discriminator or next((m.discriminator for m in members if m.discriminator), None),
+            next((m.items for m in members if m.items), None),
+            any(m.anything for m in members),
+        )
+    if origin in (list, tuple) or annotation in (list, tuple):
+        return Slot(items=_slot(arguments[0]) if arguments else Slot(anything=True))
+    if origin is dict or annotation is dict:
+        return Slot(items=_slot(arguments[1]) if arguments else Slot(anything=True))
+    return Slot()
