@@ -1,0 +1,173 @@
+"""A run folder: whose it is, what is in it, and what may be written to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from iclab.errors import InputError
+from iclab.experiments.identity import SCHEMA_VERSION
+from iclab.files import write_atomic
+from iclab.runs.lock import LOCK, locked
+from iclab.runs.storage import is_finished
+
+CONFIG, ENVIRONMENT, CELLS = "config.json", "environment.json", "cells"
+
+
+class RunFolder:
+    """The folder of one run.
+
+    Args:
+        path: the folder; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def cell(self, cell: str) -> Path:
+        """``cells/<id>``."""
+        return self.path / CELLS / cell
+
+    def finished(self, experiment: dict[str, Any]) -> list[str]:
+        """Ids of the finished cells, in the order of the grid."""
+        return [entry["id"] for entry in experiment["cells"] if is_finished(self.cell(entry["id"]))]
+
+    @contextmanager
+    def open(self, experiment: dict[str, Any]) -> Iterator[None]:
+        """Hold the folder for writing the run ``experiment`` (what `Resolved.to_json` returns).
+
+        Raises:
+            InputError: if the folder holds something else, or another process writes to it; nothing is changed then.
+        """
+        self._check(experiment)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.path):
+            self._check(experiment)
+            self._remove_leftovers()
+            if not (self.path / CONFIG).exists():
+                write_json(self.path / CONFIG, experiment)
+            try:
+                yield
+            except OSError as error:
+                # A full disk names no file; say at least where there is no space.
+                if error.filename is None:
+                    error.filename = str(self.path)
+                raise
+
+    @contextmanager
+    def open_existing(self) -> Iterator[dict[str, Any]]:
+        """Hold a folder that holds a run already, and give its ``config.json``."""
+        self.read_config()
+        with locked(self.path):
+            yield self.read_config()
+
+    def read_config(self) -> dict[str, Any]:
+        """``config.json``.
+
+        Raises:
+            InputError: if the folder is no run, or its ``config.json`` is damaged or from another version.
+        """
+        path = self.path / CONFIG
+        if not self.path.is_dir():
+            raise InputError(f"no folder {self.path}; expected the folder of a run")
+        if not path.exists():
+            raise InputError(f"{self.path} has no {CONFIG}; expected the folder of a run")
+        try:
+            config = json.loads(path.read_bytes())
+        except (ValueError, RecursionError):
+            raise InputError(f"{path} is no JSON any more; restore it or choose another --out") from None
+        needed = {"schema_version", "experiment", "kind", "scale", "run_id", "config", "grid", "cells"}
+        if not isinstance(config, dict) or not needed <= config.keys():
+            raise InputError(f"{path} describes no run; restore it or choose another --out")
+        if config["schema_version"] != SCHEMA_VERSION:
+            raise InputError(
+                f"{path} has schema version {config['schema_version']} and this iclab writes {SCHEMA_VERSION}; "
+                "choose another --out"
+            )
+        return config
+
+    def read_environment(self) -> dict[str, Any]:
+        """``environment.json``; empty where there is none yet.
+
+        Raises:
+            InputError: if it is damaged.
+        """
+        path = self.path / ENVIRONMENT
+        if not path.exists():
+            return {}
+        try:
+            environment = json.loads(path.read_bytes())
+        except (ValueError, RecursionError):
+            environment = None
+        if not isinstance(environment, dict):
+            raise InputError(f"{path} is no JSON any more; delete it to go on")
+        return environment
+
+    def _check(self, experiment: dict[str, Any]) -> None:
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; choose a folder with --out")
+        if (self.path / CONFIG).exists():
+            stored = self.read_config()
+            if stored["run_id"] != experiment["run_id"]:
+                raise InputError(
+                    f"{self.path} holds another run ({_difference(stored, experiment)}); choose another --out"
+                )
+            return
+        strangers = sorted(
+            entry.name for entry in self.path.iterdir() if entry.name != LOCK and not _is_leftover(entry)
+        )
+        if strangers:
+            names = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
+            raise InputError(f"{self.path} holds files that are no run ({names}); choose another --out")
+
+    def _remove_leftovers(self) -> None:
+        """Temporary files of a process that was killed."""
+        for pattern in (".*.tmp", f"{CELLS}/*/.*.tmp", "figures/.*.tmp"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write JSON for people and programs."""
+    write_atomic(path, (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def _is_leftover(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
+def _difference(stored: dict[str, Any], asked: dict[str, Any]) -> str:
+    """The keys in which two runs differ, with both values."""
+    there, here = _flat(stored), _flat(asked)
+    keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]
+    shown = [f"{key} is {_short(there.get(key))} there and {_short(here.get(key))} here" for key in keys[:3]]
+    if len(keys) > 3:
+        shown.append(f"and {len(keys) - 3} more differ")
+    return "; ".join(shown) or "its cells differ"
+
+
+def _flat(experiment: dict[str, Any]) -> dict[str, Any]:
+    flat = {key: experiment[key] for key in ("experiment", "kind")}
+    flat.update(_leaves(experiment["config"], ""))
+    flat.update(experiment["grid"])
+    return flat
+
+
+def _leaves(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            leaves.update(_leaves(value, f"{prefix}{key}."))
+        else:
+            leaves[prefix + key] = value
+    return leaves
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,51 @@
+"""One process at a time writes to a run folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from iclab.errors import InputError
+
+LOCK = "lock"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock. The kernel releases it when the process ends, however it ends.
+
+    Raises:
+        InputError: if another process holds it, or the file system has no locks.
+    """
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another process ({_holder(descriptor)}) is writing to {folder}; wait or choose another --out"
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"the file system of {folder} has no locks ({error.strerror}); choose another --out"
+            ) from None
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "start": datetime.now(UTC).isoformat()}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, (json.dumps(holder) + "\n").encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        return f"pid {holder['pid']} on {holder['host']}"
+    except (ValueError, KeyError, TypeError):
+        return "its pid is not known"

@@ -1,0 +1,163 @@
+"""What a run folder says, as tables, with the samples behind every number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from iclab.errors import InputError
+from iclab.evaluation.intervals import interval
+from iclab.experiments.nearest import did_you_mean
+from iclab.files import write_atomic
+from iclab.runs.folder import RunFolder
+from iclab.runs.storage import read_cell
+from iclab.runs.tables import SEED, coordinates, per_seed_table, summary_table
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference: its mean over seeds, the interval of that mean, and one value a seed."""
+
+    value: float
+    low: float
+    high: float
+    interval: str
+    level: float
+    num_prompts: int
+    seed_values: tuple[float, ...]
+
+    @property
+    def num_seeds(self) -> int:
+        """How many seeds it rests on."""
+        return len(self.seed_values)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a run.
+
+    Attributes:
+        experiment: the run's ``config.json``.
+        environment: the run's ``environment.json``, of its last session.
+        per_seed: one row a cell and measurement: experiment, cell, learner, swept keys, further keys, seed,
+            num_examples, metric, statistic, value, low, high, level, interval, num_prompts.
+        summary: one row a measurement over all seeds: learner, metric, statistic, num_examples, swept keys but the
+            seed, further keys, value, low, high, level, interval, num_prompts (of each seed), num_seeds, seed_values.
+        samples: ``samples[i]``, of shape ``(k, P)``, stands behind row ``i`` of ``per_seed``.
+    """
+
+    experiment: dict[str, Any]
+    environment: dict[str, Any]
+    per_seed: pd.DataFrame
+    summary: pd.DataFrame
+    samples: tuple[np.ndarray, ...]
+
+    @property
+    def num_cells(self) -> int:
+        """Cells of the run's grid, finished or not."""
+        return len(self.experiment["cells"])
+
+    @property
+    def num_finished(self) -> int:
+        """Cells that these results rest on."""
+        return self.per_seed["cell"].nunique()
+
+    def select(self, **filters: object) -> pd.DataFrame:
+        """Rows of the summary: ``select(learner="Ridge", num_examples=[64, 256])``; ``None`` selects missing entries.
+
+        Raises:
+            InputError: for a column that does not exist.
+        """
+        return self.summary[_mask(self.summary, filters)]
+
+    def difference(self, learner_a: str, learner_b: str, metric: str, **filters: object) -> Difference:
+        """``learner_a - learner_b``, prompt by prompt: both saw the same prompts of each seed.
+
+        Args:
+            learner_a, learner_b: names of learners.
+            metric: a metric that is a mean over prompts, or exact.
+            **filters: pick the place of the grid, as in `select`.
+
+        Raises:
+            InputError: if the filters leave no place or more than one, if the learners were not measured on the same
+                seeds and prompts, or if the metric is no mean (an alignment is a ratio: it has no paired differences).
+        """
+        first = self._by_seed(learner_a, metric, filters)
+        second = self._by_seed(learner_b, metric, filters)
+        seeds = sorted(first.keys() & second.keys())
+        if not seeds or first.keys() != second.keys():
+            raise InputError(
+                f"{learner_a} was measured on the seeds {sorted(first)} and {learner_b} on {sorted(second)}; "
+                "expected the same seeds"
+            )
+        rows = [(first[seed], second[seed]) for seed in seeds]
+        statistics = {str(self.per_seed.at[row, "statistic"]) for pair in rows for row in pair}
+        if statistics not in ({"mean"}, {"exact"}):
+            raise InputError(
+                f"{metric} is of the statistics {sorted(statistics)}; expected two means or two exact numbers"
+            )
+        statistic = statistics.pop()
+        pairs = [(self.samples[a], self.samples[b]) for a, b in rows]
+        if any(a.shape != b.shape for a, b in pairs):
+            raise InputError(f"{learner_a} and {learner_b} were measured on different numbers of prompts")
+        differences = [a - b for a, b in pairs]
+        found = interval(differences, statistic)
+        values = tuple(float(d[0].mean()) for d in differences)
+        num_prompts = 0 if statistic == "exact" else differences[0].shape[1]
+        return Difference(float(np.mean(values)), found.low, found.high, found.kind, found.level, num_prompts, values)
+
+    def _by_seed(self, learner: str, metric: str, filters: dict[str, object]) -> dict[int, int]:
+        """Row of each seed."""
+        rows = self.per_seed[_mask(self.per_seed, {**filters, "learner": learner, "metric": metric})]
+        if rows.empty:
+            known = ", ".join(map(str, self.per_seed["learner"].unique()))
+            raise InputError(f"no {metric} of {learner!r} with {filters}; the learners are {known}")
+        free = [c for c in coordinates(rows) if rows[c].nunique(dropna=False) > 1]
+        if free:
+            raise InputError(f"{metric} of {learner!r} depends on {', '.join(free)}; give a value for each")
+        return dict(zip(rows[SEED].tolist(), rows.index.tolist(), strict=True))
+
+    def write_tables(self, folder: Path) -> None:
+        """Write ``results.csv`` and ``summary.csv``. Numbers are written so that they read back bit for bit."""
+        write_atomic(folder / "results.csv", self.per_seed.to_csv(index=False, lineterminator="\n").encode())
+        summary = self.summary.drop(columns="seed_values")
+        summary.insert(0, "experiment", self.experiment["experiment"])
+        write_atomic(folder / "summary.csv", summary.to_csv(index=False, lineterminator="\n").encode())
+
+
+def load_results(folder: Path | str) -> Results:
+    """The results of the finished cells of a run folder.
+
+    Raises:
+        InputError: if it is no run folder, has no finished cell, or a cell was changed.
+    """
+    run = RunFolder(Path(folder))
+    experiment = run.read_config()
+    cells = [read_cell(run.cell(cell)) for cell in run.finished(experiment)]
+    if not cells:
+        raise InputError(f"{folder} has no finished cell; run the experiment first")
+    per_seed, samples = per_seed_table(experiment, cells)
+    environment = run.read_environment()
+    environment.pop("previous", None)
+    return Results(experiment, environment, per_seed, summary_table(per_seed, samples), tuple(samples))
+
+
+def _mask(table: pd.DataFrame, filters: dict[str, object]) -> pd.Series:
+    mask = pd.Series(True, index=table.index)
+    for column, wanted in filters.items():
+        if column not in table.columns:
+            raise InputError(
+                f"no column {column!r}{did_you_mean(column, table.columns)}; the columns are {', '.join(table.columns)}"
+            )
+        if wanted is None:
+            mask &= table[column].isna()
+        elif isinstance(wanted, Collection) and not isinstance(wanted, str):
+            mask &= table[column].isin(list(wanted))
+        else:
+            mask &= (table[column] == wanted).fillna(False).astype(bool)
+    return mask

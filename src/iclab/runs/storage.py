@@ -1,0 +1,95 @@
+"""The files of one cell: ``values.safetensors``, then ``cell.json``, whose presence means that the cell is finished."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from iclab.errors import InputError
+from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id
+from iclab.files import write_atomic
+from iclab.runs.payload import Failed, Measured
+
+RECORD, VALUES, ERROR = "cell.json", "values.safetensors", "error.txt"
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """A finished cell: its record, and ``samples[i]`` of measurement ``i``, each ``(k, P)``, in double precision."""
+
+    record: dict[str, Any]
+    samples: list[np.ndarray]
+
+
+def write_cell(folder: Path, kind: str, config: dict[str, Any], measured: Measured) -> None:
+    """Write a finished cell to ``folder`` (``cells/<id>``), and remove the error of an earlier attempt."""
+    record = {"schema_version": SCHEMA_VERSION, "id": measured.cell, "kind": kind, "config": config, **measured.record}
+    record["checksum"] = _checksum(record, measured.values)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / VALUES, measured.values)
+    write_atomic(folder / RECORD, (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
+    (folder / ERROR).unlink(missing_ok=True)
+
+
+def write_failure(folder: Path, failed: Failed) -> None:
+    """Write why a cell failed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / ERROR, f"{failed.reason}\n\n{failed.details}".encode())
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the cell in ``folder`` is finished."""
+    return (folder / RECORD).exists()
+
+
+def read_cell(folder: Path) -> StoredCell:
+    """The finished cell in ``folder``.
+
+    Raises:
+        InputError: if anything in it was changed since it was written.
+    """
+    record_path, values_path = folder / RECORD, folder / VALUES
+    advice = f"delete {folder} to recompute it"
+    try:
+        record = json.loads(record_path.read_bytes())
+        values = values_path.read_bytes()
+    except (ValueError, RecursionError):
+        raise InputError(f"{record_path} is no JSON any more; {advice}") from None
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename} is missing; {advice}") from None
+    expected = {"id", "kind", "config", "measurements", "checksum", "schema_version"}
+    if not isinstance(record, dict) or not expected <= record.keys():
+        raise InputError(f"{record_path} is no record of a cell any more; {advice}")
+    if record["schema_version"] != SCHEMA_VERSION:
+        raise InputError(
+            f"{record_path} has schema version {record['schema_version']} and this iclab writes {SCHEMA_VERSION}; "
+            f"{advice}, or read it with the iclab that wrote it"
+        )
+    try:
+        identity = cell_id(record["kind"], record["config"])
+        checksum = _checksum(record, values)
+    except ValueError:
+        raise InputError(f"{record_path} holds numbers that are not finite; {advice}") from None
+    if record["id"] != folder.name or identity != folder.name:
+        raise InputError(f"{record_path} holds the configuration of another cell ({identity}); {advice}")
+    if record["checksum"] != checksum:
+        raise InputError(f"{values_path} or {record_path} was changed or cut (its checksum differs); {advice}")
+    try:
+        tensors = load(values)
+    except SafetensorError:
+        raise InputError(f"{values_path} is no safetensors file; {advice}") from None
+    # Stored as measured; means over prompts are taken in double precision whatever that was.
+    samples = [tensors[str(number)].astype(np.float64) for number in range(len(record["measurements"]))]
+    return StoredCell(record, samples)
+
+
+def _checksum(record: dict[str, Any], values: bytes) -> str:
+    content = {key: value for key, value in record.items() if key != "checksum"}
+    return hashlib.blake2b(values + canonical_json(content).encode(), digest_size=16).hexdigest()
