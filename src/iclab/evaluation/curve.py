@@ -61,8 +61,6 @@ class Curve:
             raise InputError("no curves to join; expected at least one")
         if len({(c.learner, c.metric, c.num_examples) for c in curves}) > 1:
             raise InputError("the curves differ in learner, metric or context lengths; expected one kind for all seeds")
-                "the curves differ in learner, metric or context lengths; expected the same for every seed"
-            )
         return Curve(
             curves[0].learner, curves[0].metric, curves[0].num_examples, tuple(s for c in curves for s in c.samples)
         )

@@ -1,0 +1,281 @@
+"""Single-index prompts: data that do not depend on how they are asked for, and the law of each part."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iclab.errors import InputError
+from iclab.links import make_link
+from iclab.prompts import CHUNK, INPUT_LAWS, InputLaw, Prompts, SingleIndex, Stream
+
+SIZES: dict[str, Any] = {"ambient_dim": 4, "intrinsic_dim": 2}
+COUNTS: dict[str, Any] = {"num_prompts": 1, "num_examples": 1}
+STREAM = Stream(11).child("single-index test")
+LAWS = {kind: SingleIndex(5, 2, "he3", 0.1, inputs=kind) for kind in INPUT_LAWS}
+
+
+def parts(p: Prompts) -> tuple[torch.Tensor, ...]:
+    assert p.targets is not None
+    assert p.directions is not None
+    return p.inputs, p.labels, p.targets, p.directions
+
+
+def directions(p: Prompts) -> torch.Tensor:
+    assert p.directions is not None
+    return p.directions
+
+
+def same(one: Prompts, other: Prompts) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(parts(one), parts(other), strict=True))
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", INPUT_LAWS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_prompt_does_not_depend_on_the_batch_around_it(kind, data):
+    law = LAWS[kind]
+    whole = law.sample(STREAM, 40, 7, 3)
+    start = data.draw(st.integers(0, 39))
+    count = data.draw(st.integers(1, 40 - start))
+    assert same(law.sample(STREAM, count, 7, 3, start=start), whole[start : start + count])
+
+
+@pytest.mark.parametrize("kind", INPUT_LAWS)
+def test_a_prompt_does_not_depend_on_the_number_of_threads(kind, threads):
+    threads(1)
+    one = LAWS[kind].sample(STREAM, 100, 33, 2)
+    threads(2)
+    two = LAWS[kind].sample(STREAM, 100, 33, 2)
+    assert torch.get_num_threads() == 2
+    assert same(one, two)
+
+
+@pytest.mark.parametrize("rotation", [None, "random"])
+def test_a_prompt_has_the_same_task_at_every_length_and_precision(rotation):
+    law = SingleIndex(6, 3, rotation=rotation)
+    long = directions(law.sample(STREAM, 20, 50, 1, dtype=torch.float64))
+    for count, queries in [(0, 1), (3, 0), (0, 0), (17, 5)]:
+        assert torch.equal(directions(law.sample(STREAM, 20, count, queries, dtype=torch.float64)), long)
+    assert torch.allclose(directions(law.sample(STREAM, 20, 50, 1)).double(), long, atol=1e-6)
+
+
+def test_a_buffer_changes_nothing():
+    law = LAWS["gaussian"]
+    buffer = torch.full((CHUNK, 9, 5), float("nan"))
+    with_buffer = law.draw_chunk(STREAM.at(0), 7, 2, torch.float32, buffer)
+    assert same(with_buffer, law.draw_chunk(STREAM.at(0), 7, 2, torch.float32))
+    assert with_buffer.inputs.data_ptr() == buffer.data_ptr()
+
+
+def test_streams_and_numbers_give_different_prompts():
+    law = LAWS["gaussian"]
+    one = law.sample(STREAM, 16, 3)
+    assert not torch.equal(one.inputs[:8], one.inputs[8:])
+    assert not torch.equal(one.inputs, law.sample(STREAM.child("other"), 16, 3).inputs)
+
+
+@pytest.mark.parametrize("rotation", [None, "random"])
+@pytest.mark.parametrize("link", ["he3", "sign", "relu", "sin(2*z)"])
+def test_labels_are_the_link_of_the_projection(rotation, link):
+    law = SingleIndex(7, 3, link, rotation=rotation, seed=3)
+    p = law.sample(STREAM, 30, 20, 2, dtype=torch.float64)
+    z = torch.einsum("bnd,bd->bn", p.inputs, directions(p))
+    expected = {
+        "he3": (z**3 - 3 * z) / 6**0.5,
+        "sign": z.sign(),
+        "relu": z.clamp(min=0),
+        "sin(2*z)": (2 * z).sin(),
+    }[link]
+    assert torch.allclose(p.labels, expected, atol=1e-12)
+    assert torch.equal(p.labels, parts(p)[2])
+    assert torch.allclose(law.index(p), z, atol=1e-12)
+
+
+def test_directions_are_uniform_unit_vectors_on_one_support():
+    law = SingleIndex(10, 4, seed=5)
+    beta = directions(law.sample(STREAM, 20_000, 0, 0, dtype=torch.float64))
+    assert torch.allclose(beta.norm(dim=1), torch.ones(20_000, dtype=torch.float64), atol=1e-14)
+    outside = [i for i in range(10) if i not in law.support]
+    assert not beta[:, outside].any()
+    inside = beta[:, list(law.support)]
+    # Uniform on the sphere of R^4: E b = 0, E b_i b_j = delta/4, E b_i^4 = 3/24.
+    assert float(inside.mean(0).abs().max()) < 5 * (0.25 / 20_000) ** 0.5
+    second = inside.T @ inside / 20_000 - torch.eye(4) / 4
+    assert float(second.abs().max()) < 5 * (1 / 16 / 20_000) ** 0.5
+    assert float(((inside**4).mean(0) - 1 / 8).abs().max()) < 5 * 0.17 / 20_000**0.5
+
+
+def test_the_support_is_drawn_from_the_seed():
+    supports = {SingleIndex(12, 3, seed=seed).support for seed in range(30)}
+    assert len(supports) > 20
+    assert SingleIndex(12, 3, seed=4).support == SingleIndex(12, 3, "relu", 0.5, seed=4).support
+    assert all(len(set(s)) == 3 and set(s) <= set(range(12)) for s in supports)
+    assert SingleIndex(12, 3, support=[7, 0, 2]).support == (7, 0, 2)
+    counts = np.bincount([i for seed in range(600) for i in SingleIndex(6, 2, seed=seed).support], minlength=6)
+    assert np.abs(counts - 200).max() < 5 * (600 * (1 / 3) * (2 / 3)) ** 0.5
+
+
+def test_a_random_rotation_is_orthogonal_and_moves_the_support():
+    law = SingleIndex(9, 2, rotation="random", seed=1)
+    rotation = law.rotation
+    assert rotation is not None
+    assert torch.allclose(rotation @ rotation.T, torch.eye(9, dtype=torch.float64), atol=1e-13)
+    beta = directions(law.sample(STREAM, 40, 0, 0, dtype=torch.float64))
+    assert torch.allclose(beta.norm(dim=1), torch.ones(40, dtype=torch.float64))
+    assert int(torch.linalg.matrix_rank(beta)) == 2
+    assert (beta.abs() > 1e-6).float().mean() > 0.95
+    other = SingleIndex(9, 2, rotation="random", seed=2).rotation
+    assert other is not None
+    assert not torch.equal(other, rotation)
+
+
+def test_a_given_rotation_acts_on_the_directions():
+    # The rotation e_0 -> e_1 -> e_2 -> e_0 sends a direction on coordinate 0 to coordinate 1.
+    cycle = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    beta = directions(SingleIndex(3, 1, support=[0], rotation=cycle).sample(STREAM, 8, 0, 0))
+    assert torch.equal(beta.abs(), torch.tensor([[0.0, 1.0, 0.0]]).expand(8, 3))
+
+
+def test_noise_takes_two_values_with_equal_probability():
+    p = SingleIndex(3, 2, "tanh", noise=0.25).sample(STREAM, 800, 100, 1, dtype=torch.float64)
+    _, labels, targets, _ = parts(p)
+    noise = labels - targets
+    assert torch.allclose(noise.abs(), torch.full_like(noise, 0.25), atol=1e-15)
+    plus = (noise > 0).double()
+    assert abs(float(plus.mean()) - 0.5) < 5 * 0.5 / plus.numel() ** 0.5
+    # Independent of the target and of its neighbours.
+    signs = 2 * plus - 1
+    assert abs(float((signs * targets).mean())) < 5 * float(targets.std()) / plus.numel() ** 0.5
+    assert abs(float((signs[:, 1:] * signs[:, :-1]).mean())) < 5 / plus.numel() ** 0.5
+
+
+@pytest.mark.parametrize("link", ["he3", "he2", "sign", "relu", "2*exp(-3/2)*sin(z)-sin(2*z)"])
+def test_standardised_links_have_labels_of_variance_one(link):
+    law = SingleIndex(4, 2, make_link(link, standardise=True))
+    y = law.sample(STREAM, 4000, 50, 0, dtype=torch.float64).labels
+    count = y.numel()
+    # Examples of one prompt are independent given beta, and beta does not change the law of the labels.
+    assert abs(float(y.mean())) < 5 / count**0.5
+    assert abs(float(y.square().mean()) - 1) < 5 * float(y.square().std()) / count**0.5 + 1e-12
+
+
+@pytest.mark.parametrize(("kind", "kurtosis"), [("gaussian", 3.0), ("rademacher", 1.0), ("uniform", 1.8)])
+def test_input_laws_have_mean_0_variance_1_and_their_kurtosis(kind, kurtosis):
+    x = SingleIndex(5, 2, inputs=kind).sample(STREAM, 1000, 50, 0, dtype=torch.float64).inputs.reshape(-1, 5)
+    count = x.numel()
+    assert abs(float(x.mean())) < 5 / count**0.5
+    assert abs(float((x**2).mean()) - 1) < 5 * max(kurtosis - 1, 1e-9) ** 0.5 / count**0.5
+    assert abs(float((x**4).mean()) - kurtosis) < 5 * float((x**4).std() + 1e-12) / count**0.5
+    off = x.T @ x / len(x) - torch.diag((x**2).mean(0))
+    assert float(off.abs().max()) < 5 / len(x) ** 0.5
+
+
+def test_student_inputs_are_student():
+    # Kurtosis of Student's t with 12 degrees of freedom: 3 + 6/(12-4) = 3.75; its 8th moment is finite.
+    law = InputLaw("student_t", df=12.0)
+    x = SingleIndex(5, 2, inputs=law).sample(STREAM, 2000, 50, 0, dtype=torch.float64).inputs
+    assert abs(float(x.mean())) < 5 / x.numel() ** 0.5
+    assert abs(float((x**2).mean()) - 1) < 5 * (2.75 / x.numel()) ** 0.5
+    assert abs(float((x**4).mean()) - 3.75) < 5 * float((x**4).std()) / x.numel() ** 0.5
+
+
+def test_a_covariance_is_the_covariance_of_the_inputs():
+    wanted = ((2.0, 0.5, 0.0), (0.5, 1.0, -0.3), (0.0, -0.3, 0.7))
+    law = SingleIndex(3, 1, inputs=InputLaw(covariance=wanted))
+    x = law.sample(STREAM, 2000, 50, 0, dtype=torch.float64).inputs.reshape(-1, 3)
+    sigma = torch.tensor(wanted, dtype=torch.float64)
+    spread = (sigma**2 + sigma.diagonal()[:, None] * sigma.diagonal()[None, :]).sqrt()
+    assert bool(((x.T @ x / len(x) - sigma).abs() < 5 * spread / len(x) ** 0.5).all())
+    assert float((x**4).mean(0)[0] / 3 / 4) == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"intrinsic_dim": 5}, "intrinsic_dim is 5 and ambient_dim 4"),
+        ({"intrinsic_dim": 0}, "intrinsic_dim"),
+        ({"ambient_dim": 0}, "ambient_dim"),
+        ({"ambient_dim": 10**9}, "ambient_dim"),
+        ({"ambient_dim": 4.0}, "ambient_dim"),
+        ({"noise": -0.1}, "noise"),
+        ({"noise": float("inf")}, "noise"),
+        ({"noise": float("nan")}, "noise"),
+        ({"noise": "0.1"}, "noise"),
+        ({"support": [0, 0]}, "support"),
+        ({"support": [0]}, "support"),
+        ({"support": [0, 4]}, "support"),
+        ({"support": [-1, 0]}, "support"),
+        ({"support": 3}, "support"),
+        ({"support": [0.5, 1]}, "support"),
+        ({"rotation": "fixed"}, "rotation"),
+        ({"rotation": np.eye(3)}, "rotation has shape"),
+        ({"rotation": 2 * np.eye(4)}, "not orthogonal"),
+        ({"rotation": [[1, 0], [0]]}, "no rectangular array"),
+        ({"inputs": "cauchy"}, "cauchy"),
+        ({"inputs": InputLaw(covariance=((1.0,),))}, "covariance"),
+        ({"link": "exp(z**2)"}, "link"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 0.5}, "seed"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, word):
+    with pytest.raises(InputError, match=word):
+        SingleIndex(**(SIZES | arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"df": 2.0}, "df"),
+        ({"df": float("nan")}, "df"),
+        ({"covariance": ((1.0, 2.0), (2.0, 1.0))}, "positive definite"),
+        ({"covariance": ((1.0, 0.2), (0.1, 1.0))}, "symmetric"),
+        ({"covariance": ((1.0, 0.0),)}, "square"),
+        ({"covariance": ((1.0, 0.0), (0.0,))}, "rectangular"),
+        ({"covariance": ((float("nan"),),)}, "finite"),
+    ],
+)
+def test_wrong_input_laws_are_refused(arguments, word):
+    with pytest.raises(InputError, match=word):
+        InputLaw("student_t", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"num_prompts": 0}, "num_prompts"),
+        ({"num_prompts": 2.5}, "num_prompts"),
+        ({"num_examples": -1}, "num_examples"),
+        ({"num_queries": -1}, "num_queries"),
+        ({"start": -1}, "start"),
+        ({"dtype": torch.int64}, "dtype"),
+    ],
+)
+def test_wrong_sizes_are_refused(arguments, word):
+    with pytest.raises(InputError, match=word):
+        SingleIndex(4, 2).sample(STREAM, **(COUNTS | arguments))
+
+
+@pytest.mark.parametrize(("prompts", "examples"), [(10**12, 1), (1, 10**13), (10**6, 10**6)])
+def test_sizes_that_no_memory_holds_are_refused_before_anything_is_drawn(prompts, examples):
+    with pytest.raises(
+        InputError, match=r"would take [\d.e+]+ (TB|PB|EB) of memory and this machine has [\d.]+ [MGT]B"
+    ):
+        SingleIndex(16, 2).sample(STREAM, prompts, examples)
+
+
+def test_the_projection_needs_directions():
+    p = Prompts.from_arrays([[1.0, 2.0]], [1.0], [[0.0, 1.0]])
+    with pytest.raises(InputError, match="directions"):
+        SingleIndex(2, 1).index(p)
