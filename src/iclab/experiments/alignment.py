@@ -11,7 +11,7 @@ from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
 from iclab.experiments.sections import Gate, SingleIndexPrompts, sampling_seconds
-from iclab.experiments.series import basis, present, quantity, series
+from iclab.experiments.series import basis, number, present, quantity, series
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ class AlignmentConfig(Config):
     )
     num_examples: list[int] = Field([16, 32, 64, 128, 256, 512, 1024, 2048, 4096], min_length=1)
     num_prompts: int = Field(256, ge=2)
-    exact_to: int = Field(2**20, ge=1)
+    exact_to: int = Field(2**16, ge=1)
 
 
 def run_cell(config: AlignmentConfig) -> list[Measurement]:
@@ -187,18 +187,19 @@ def _findings(title: str, part: pd.DataFrame, absent: list[str]) -> list[Finding
     both = _both(part)
     last = both[both["num_examples"] == both["num_examples"].max()].set_index("learner")
     n = int(last["num_examples"].iloc[0])
-    told = "; ".join(f"{name} {quantity(row)}, exactly {row['exact']:.3g}" for name, row in last.iterrows())
+    told = "; ".join(f"{name} {quantity(row)}, exactly {number(row['exact'])}" for name, row in last.iterrows())
     findings = [Finding(f"{title}: alignment of the degree-1 block at N = {n}: {told} ({basis(last.iloc[0])}).")]
     exact = part[part["metric"] == "exact_alignment"]
     if {"mamba", "linear"} <= set(exact["learner"]):
         mamba = exact[exact["learner"] == "mamba"].sort_values("num_examples")
         limit = mamba.iloc[-1]
         reached = mamba[mamba["value"].abs() >= 0.9]
-        where = (
-            f"reaches 0.9 at N = {int(reached.iloc[0]['num_examples']):,}"
-            if len(reached)
-            else (f"never reaches 0.9: decay caps it at {limit['value']:.3g}")
-        )
+        if abs(limit["value"]) < 1e-9:
+            where = "is zero at every N: this link has no degree-1 signal, gated or not"
+        elif len(reached):
+            where = f"reaches 0.9 at N = {int(reached.iloc[0]['num_examples']):,}"
+        else:
+            where = f"does not reach 0.9 up to N = {int(limit['num_examples']):,}; decay holds it at {number(limit['value'])}"
         findings.append(Finding(f"{title}: by the exact curve, the alignment of the Mamba gate {where}."))
     if absent:
         findings.append(
@@ -211,7 +212,7 @@ def _rows(title: str, part: pd.DataFrame) -> list[list[str | float | int | None]
     both = _both(part)
     last = both[both["num_examples"] == both["num_examples"].max()]
     return [
-        [title, r["learner"], int(r["degree"]), int(r["num_examples"]), quantity(r), float(r["exact"]), basis(r)]
+        [title, r["learner"], int(r["degree"]), int(r["num_examples"]), quantity(r), number(r["exact"]), basis(r)]
         for _, r in last.iterrows()
     ]
 

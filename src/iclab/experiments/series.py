@@ -46,10 +46,15 @@ def band(rows: pd.DataFrame) -> str:
 
 
 def quantity(row: pd.Series) -> str:
-    """``0.262 (0.241 to 0.285)``."""
+    """``0.262 (0.241 to 0.285)``; without an interval where there is none."""
     if not np.isfinite(row["low"]):
-        return f"{row['value']:.3g}"
-    return f"{row['value']:.3g} ({row['low']:.3g} to {row['high']:.3g})"
+        return number(row["value"])
+    return f"{number(row['value'])} ({number(row['low'])} to {number(row['high'])})"
+
+
+def number(value: float) -> str:
+    """Three significant digits; what rounding leaves of zero is zero."""
+    return "0" if abs(value) < 1e-12 else f"{value:.3g}"
 
 
 def basis(row: pd.Series) -> str:

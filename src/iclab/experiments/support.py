@@ -108,9 +108,9 @@ def read(results: Results) -> Reading:
             )
         ],
         notes=[
-            "An ungated model separates the support from the rest as well, through the variance of S (its mean is blind "
-            "to links with ie > 2). Stage I alone therefore does not show that the gate matters: see the error "
-            "experiments, which compare at test time."
+            "In theory an ungated model can separate the support too, through the variance of S, since its mean is blind "
+            "to links with ie > 2; the table shows how far it does here. Stage I alone does not decide whether the gate "
+            "matters: the error experiments compare at test time."
         ],
     )
 

@@ -1,0 +1,35 @@
+"""`python -m benchmarks`: every benchmark in one run, with the machine's load beside the numbers."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import torch
+
+from benchmarks import estimators, one_layer
+
+
+def main() -> None:
+    """Print one table."""
+    load = os.getloadavg()
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {os.cpu_count()} cores, {platform.processor() or platform.machine()}, "
+        f"load average {load[0]:.2f} {load[1]:.2f} {load[2]:.2f} before the run"
+    )
+    if load[0] > 0.5:
+        print("the machine is not quiet: trust the ratios, which are of paired repeats, more than the times")
+    print(f"{'case':<48} {'ours':>11} {'peer':>12} {'peer/ours':>10}  peer")
+    for module in (one_layer, estimators):
+        for row in module.run():
+            ratio = float(str(row["ratio"]))
+            print(
+                f"{row['case']!s:<48} {float(str(row['ours_ms'])):>8.2f} ms {float(str(row['peer_ms'])):>9.1f} ms "
+                f"{ratio:>10.2f}  {row['peer']}"
+            )
+            if "note" in row:
+                print(f"    {row['note']}")
+    print(f"load average after the run {os.getloadavg()[0]:.2f}")
+
+
+main()
