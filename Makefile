@@ -45,6 +45,7 @@ clean: ## remove what was built; .venv and runs stay
 $(VENV):
 	@command -v "$(PYTHON)" >/dev/null || { echo "error: no $(PYTHON); install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 2; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is $$("$(PYTHON)" -V 2>&1); expected Python 3.11 or newer: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@rm -f .venv/*.stamp
 	@"$(PYTHON)" -m venv .venv || { rm -rf .venv; echo "error: no virtual environment was made; on Debian or Ubuntu install python3-venv" >&2; exit 2; }
 
 # A stamp says what was installed from which pyproject.toml and constraints.txt; it is renewed when one of them changes.

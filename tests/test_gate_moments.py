@@ -12,9 +12,11 @@ from iclab.theory import GateMoments
 
 
 def brute_force(link, noise: float, gate: str, rho: float, b: float, count: int, retention: float = 1.0):
-    """``E S`` and ``E S S'`` on ``1, z, h_2(z)``, and ``E S_w^2`` of an orthogonal coordinate, by a trapezoidal rule over
-    all N tokens at once: no independence, no geometric sum, only ``S = (1/N) sum_j G_j y_j psi(x_j)``."""
-    nodes = np.linspace(-9, 9, {1: 721, 2: 289, 3: 121}[count])
+    """``E S`` and ``E S S'`` on ``1, z, h_2(z)``, and ``E S_w^2`` of an orthogonal coordinate.
+
+    A trapezoidal rule over all N tokens at once: no independence, no geometric sum, only the definition of ``S``.
+    """
+    nodes = np.linspace(-8, 8, {1: 641, 2: 129, 3: 65}[count])
     mass = np.exp(-nodes * nodes / 2)
     mass /= mass.sum()
     mean, second, orthogonal = np.zeros(3), np.zeros((3, 3)), 0.0

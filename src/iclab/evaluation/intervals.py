@@ -47,6 +47,8 @@ def interval(
         raise InputError("no seeds to compute an interval from; expected at least one")
     if not 0 < level < 1:
         raise InputError(f"level is {level}; expected a number between 0 and 1")
+    if statistic not in STATISTICS:
+        raise InputError(f"the statistic is {statistic!r}; expected one of {', '.join(STATISTICS)}")
     compute = STATISTICS[statistic]
     if statistic == "exact":
         values = [float(compute(s)) for s in samples]

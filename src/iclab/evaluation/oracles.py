@@ -47,6 +47,7 @@ class DirectionReadout:
         if prompts.rotation is not None or prompts.inputs.kind != "gaussian" or prompts.inputs.covariance is not None:
             raise InputError("the oracle readout needs independent gaussian inputs and a support among the coordinates")
         self.coefficients = _coefficients(prompts.link)
+        self.energy = prompts.link.mean**2 + prompts.link.variance  # what lies beyond the series is never predicted
         lengths = sorted({check_integer("num_examples", n, 0) for n in num_examples} - {0})
         if not lengths:
             raise InputError("num_examples has no length >= 1 to calibrate the oracle at")
@@ -69,10 +70,10 @@ class DirectionReadout:
         return torch.from_numpy(basis @ (self.moments[nearest] * self.coefficients)).to(prompts.inputs.dtype)
 
     def expected_error(self, num_examples: int) -> float:
-        """``sum_k c_k^2 (1 - E[rho^k]^2)`` at a calibrated length."""
+        """``E g^2 - sum_k (c_k E[rho^k])^2`` at a calibrated length."""
         if num_examples not in self.moments:
             raise InputError(f"num_examples is {num_examples}; expected one of {sorted(self.moments)}")
-        return float((self.coefficients**2 * (1 - self.moments[num_examples] ** 2)).sum())
+        return float(self.energy - ((self.coefficients * self.moments[num_examples]) ** 2).sum())
 
     def _calibrate(
         self, prompts: SingleIndex, stream: Stream, lengths: list[int], num_tasks: int

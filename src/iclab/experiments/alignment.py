@@ -10,7 +10,7 @@ from pydantic import Field
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
-from iclab.experiments.sections import Gate, SingleIndexPrompts, sampling_seconds
+from iclab.experiments.sections import Gate, SingleIndexPrompts, check_prompts_fit, sampling_seconds
 from iclab.experiments.series import basis, number, present, quantity, series
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def _moments(config: AlignmentConfig, gate: Gate) -> GateMoments | None:
 def check(config: AlignmentConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
     config.prompts.build(config.seed)
+    check_prompts_fit("num_examples", _BATCH, max(config.num_examples), config.prompts.ambient_dim)
     if config.prompts.inputs != "gaussian":
         raise InputError(f"prompts.inputs is {config.prompts.inputs!r}; the exact curve is for gaussian inputs")
     if min(config.num_examples) < 1:

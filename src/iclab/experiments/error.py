@@ -18,7 +18,7 @@ from iclab.experiments.learners import (
     OneLayer,
     TwoStage,
 )
-from iclab.experiments.sections import SingleIndexPrompts
+from iclab.experiments.sections import SingleIndexPrompts, check_prompts_fit
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
@@ -124,6 +124,7 @@ def _theory(config: ErrorConfig) -> list[Measurement]:
 def check(config: ErrorConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
     config.prompts.build(config.seed)
+    check_prompts_fit("num_examples", _BATCH, max(config.num_examples) + config.num_queries, config.prompts.ambient_dim)
     labels = [_label(config, name) for name in config.learners]
     if len(set(labels)) < len(labels):
         raise InputError(f"two learners have the same label in {labels}; give each its own")
@@ -136,6 +137,8 @@ def check(config: ErrorConfig) -> None:
             raise InputError(f"theory_gate is {config.theory_gate!r}; expected a gated learner ({known}) or null")
     for name, section in config.learners.items():
         pretraining = getattr(section, "pretraining", None)
+        if pretraining is not None:
+            check_prompts_fit(f"learners.{name}.pretraining", 64, pretraining.num_examples, config.prompts.ambient_dim)
         if isinstance(pretraining, Joint) and pretraining.batch_size % 8:
             raise InputError(
                 f"learners.{name}.pretraining.batch_size is {pretraining.batch_size}; expected a multiple of 8"

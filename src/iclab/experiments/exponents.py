@@ -128,4 +128,14 @@ def _word(value: float) -> str:
     return "none" if math.isinf(value) else f"{value:.0f}"
 
 
-KIND = ExperimentKind(ExponentsConfig, run_cell, lambda config: 0.3, read)
+def check(config: ExponentsConfig) -> None:
+    """Refuse links that cannot be used, and gates that are none."""
+    from iclab.links import make_link
+    from iclab.theory import LabelWeight
+
+    make_link(config.link)
+    for rho, b in config.gates:
+        LabelWeight("mamba", rho, b)
+
+
+KIND = ExperimentKind(ExponentsConfig, run_cell, lambda config: 0.3, read, check)

@@ -75,6 +75,14 @@ class Gate(Config):
         )
 
 
+def check_prompts_fit(what: str, num_prompts: int, length: int, ambient_dim: int) -> None:
+    """Refuse a batch of prompts that this machine cannot hold (inputs, weighted inputs and one copy, float32)."""
+    from iclab.memory import check_memory
+
+    check_memory(f"{what} ({num_prompts} prompts of {length} tokens in dimension {ambient_dim})",
+                 12.0 * num_prompts * length * ambient_dim)  # fmt: skip
+
+
 def sampling_seconds(num_prompts: float, num_examples: float, ambient_dim: int) -> float:
     """Rough seconds on one core to draw prompts and compute the state of the one-layer model on them."""
     per_example = 12e-9 + ambient_dim * 3.3e-9 + ambient_dim**2 * 2.6e-11

@@ -10,7 +10,7 @@ from pydantic import Field
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
-from iclab.experiments.sections import Gate, SingleIndexPrompts, sampling_seconds
+from iclab.experiments.sections import Gate, SingleIndexPrompts, check_prompts_fit, sampling_seconds
 from iclab.experiments.series import present, quantity, series, text
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def run_cell(config: SupportConfig) -> list[Measurement]:
 def check(config: SupportConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
     prompts = config.prompts.build(config.seed)
+    check_prompts_fit("num_examples", 64, config.num_examples, config.prompts.ambient_dim)
     if prompts.intrinsic_dim == prompts.ambient_dim:
         raise InputError("intrinsic_dim equals ambient_dim: every coordinate is in the support; lower intrinsic_dim")
     if config.prompts.rotation is not None:

@@ -25,6 +25,7 @@ def save_model(model: OneLayerMamba, folder: Path | str) -> Path:
     The description carries a checksum of the weights and is written last, so a half-written model is noticed.
     """
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     weights = save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
     description = {
         "format": FORMAT,

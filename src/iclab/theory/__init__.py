@@ -5,6 +5,7 @@ from iclab.theory.describe import describe_link
 from iclab.theory.describe_text import format_description
 from iclab.theory.expansion import Expansion, hermite_expansion, polynomial_degree
 from iclab.theory.exponents import TOLERANCE, Exponent, e_p, gated_exponent, gated_label, information_exponent
+from iclab.theory.first_step import first_step
 from iclab.theory.gate_moments import GateMoments, TokenMoments
 from iclab.theory.generative import generative_exponent, label_map_strengths
 from iclab.theory.optimal_gate import OptimalGate, optimal_gate, optimal_gate_curve
@@ -25,6 +26,7 @@ __all__ = [
     "TokenMoments",
     "describe_link",
     "e_p",
+    "first_step",
     "format_description",
     "gated_exponent",
     "gated_label",

@@ -12,7 +12,7 @@ from iclab.errors import InputError, check_integer
 from iclab.links import Link, make_link
 from iclab.theory.gate_moments import GateMoments
 
-_RHOS = np.geomspace(0.05, 20.0, 14)
+_RHOS = np.geomspace(0.05, 200.0, 18)
 _BIASES = np.linspace(-25.0, 5.0, 13)
 
 
@@ -45,7 +45,7 @@ def optimal_gate(
 ) -> OptimalGate:
     """The ``(rho, b)`` with the largest ``|alignment|`` on ``intrinsic_dim`` coordinates at context length N.
 
-    A grid over ``rho`` in [0.05, 20] and ``b`` in [-25, 5], then Nelder-Mead from its three best points, within the
+    A grid over ``rho`` in [0.05, 200] and ``b`` in [-25, 5], then Nelder-Mead from its three best points, within the
     same ranges. No sampling: every evaluation is exact. Ties are real: once ``b`` is so negative that the gate never
     saturates, it is an exponential tilt and ``b`` no longer matters.
     """

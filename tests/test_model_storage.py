@@ -1,0 +1,70 @@
+"""Saved models come back bit for bit, and damage is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from iclab.errors import InputError
+from iclab.models import OneLayerMamba, load_model, save_model
+from iclab.pretraining import two_stage
+from iclab.prompts import SingleIndex, Stream
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[OneLayerMamba, SingleIndex]:
+    prompts = SingleIndex(5, 2, "tanh", 0.1)
+    model = OneLayerMamba(5, 32, gate="no_decay", rho=0.7, b=-2.0, clip=3.0, dtype=torch.float64)
+    two_stage(model, prompts, stream=Stream(0), num_examples=16, stage1_tasks=64, stage2_tasks=64)
+    return model, prompts
+
+
+def test_round_trip_predicts_the_same_bits(fitted: tuple[OneLayerMamba, SingleIndex], tmp_path: Path) -> None:
+    model, prompts = fitted
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    batch = prompts.sample(Stream(1), 8, 20, 3, dtype=torch.float64)
+    assert torch.equal(model.predict(batch), loaded.predict(batch))
+    assert loaded.name == model.name
+    assert loaded.settings() == model.settings()
+
+
+@pytest.mark.parametrize("embedding", ["hermite2", "identity"])
+def test_default_bias_is_saved_as_a_number(embedding: str, tmp_path: Path) -> None:
+    model = OneLayerMamba(7, 4, embedding=embedding)
+    assert load_model(save_model(model, tmp_path)).bias == model.bias
+
+
+def test_saving_again_replaces(fitted: tuple[OneLayerMamba, SingleIndex], tmp_path: Path) -> None:
+    save_model(OneLayerMamba(3, 4), tmp_path)
+    assert load_model(save_model(fitted[0], tmp_path)).ambient_dim == 5
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-8]),
+            "truncated or changed",
+        ),
+        (lambda f: (f / "model.json").write_text("{"), "damaged"),
+        (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
+        (lambda f: (f / "model.json").unlink(), "model.json is missing"),
+        (lambda f: _edit(f, "format", 99), "format 99"),
+        (lambda f: _edit(f, "model", "Other"), "does not describe"),
+        (lambda f: _edit(f, "settings", {"ambient_dim": 6, "width": 32}), "does not fit"),
+        (lambda f: _edit(f, "dtype", "nonsense"), "does not fit"),
+    ],
+)
+def test_damage_is_named(fitted: tuple[OneLayerMamba, SingleIndex], tmp_path: Path, damage, message: str) -> None:
+    save_model(fitted[0], tmp_path)
+    damage(tmp_path)
+    with pytest.raises(InputError, match=message) as error:
+        load_model(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def _edit(folder: Path, key: str, value: object) -> None:
+    path = folder / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
