@@ -14,7 +14,8 @@ def main() -> None:
     """Print one table."""
     load = os.getloadavg()
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {os.cpu_count()} cores, {platform.processor() or platform.machine()}, "
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {os.cpu_count()} cores, "
+        f"{platform.processor() or platform.machine()}, "
         f"load average {load[0]:.2f} {load[1]:.2f} {load[2]:.2f} before the run"
     )
     if load[0] > 0.5:

@@ -1,4 +1,5 @@
-"""The kinds of the catalogue at tiny sizes: against the library called directly, and in words that follow the numbers."""
+"""The kinds of the catalogue at tiny sizes: against the library called directly, and in words that follow the "
+"numbers."""
 
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 from iclab.errors import InputError
 from iclab.evaluation import error_curve
 from iclab.experiments.catalogue import catalogue_names
+from iclab.experiments.error import ErrorConfig
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import resolve
 from iclab.models import OneLayerMamba
@@ -114,6 +116,7 @@ def test_error_equals_the_library_called_directly(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     config = resolve("oh2025/error", TINY_ERROR).cells[0].config
+    assert isinstance(config, ErrorConfig)
     prompts = config.prompts.build(0)
     model = OneLayerMamba(6, 16, rho=0.3, b=-15.0)
     two_stage(

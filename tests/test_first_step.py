@@ -39,7 +39,8 @@ def test_summed_gradient_of_each_degree_is_the_exact_one(name: str, rho: float, 
 
 
 def test_label_term_outweighs_the_quadratic_term_on_the_main_link() -> None:
-    """Information exponent 3 does not blind the label term: degree-1 and degree-2 coordinates have a degree-3 product."""
+    """Information exponent 3 does not blind the label term: degree-1 and degree-2 coordinates have a degree-3 "
+    "product."""
     link = make_link("2*exp(-3/2)*sin(z) - sin(2*z)", standardise=True)
     quadratic, label = first_step(GateMoments(link, 0.0, 0.3, -15.0, 512), 16)[1]
     assert quadratic > 0 > label

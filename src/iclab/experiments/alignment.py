@@ -144,7 +144,8 @@ def read(results: Results) -> Reading:
             )
         ],
         notes=[
-            "The bootstrap interval of a ratio is biased where the energy |S|^2 is heavy-tailed: rare prompts carry most "
+            "The bootstrap interval of a ratio is biased where the energy |S|^2 is heavy-tailed: rare prompts "
+            "carry most "
             "of it, and a sample that lacks them overstates the alignment. The exact curve is then the better guide."
         ],
     )
@@ -179,7 +180,8 @@ def _coverage(summary: pd.DataFrame) -> Finding:
     first = both.iloc[0]
     return Finding(
         f"The exact value lies within the simulated interval at {inside} of {len(both)} points "
-        f"({basis(first)}; interval: {first['interval']}); the median gap is {gap.median():.2g}, the largest {gap.max():.2g}.",
+        f"({basis(first)}; interval: {first['interval']}); the median gap is {gap.median():.2g}, the largest "
+        f"{gap.max():.2g}.",
         "agrees" if inside >= 0.85 * len(both) else "undecided",
     )
 
@@ -200,7 +202,8 @@ def _findings(title: str, part: pd.DataFrame, absent: list[str]) -> list[Finding
         elif len(reached):
             where = f"reaches 0.9 at N = {int(reached.iloc[0]['num_examples']):,}"
         else:
-            where = f"does not reach 0.9 up to N = {int(limit['num_examples']):,}; decay holds it at {number(limit['value'])}"
+            held = number(limit["value"])
+            where = f"does not reach 0.9 up to N = {int(limit['num_examples']):,}; decay holds it at {held}"
         findings.append(Finding(f"{title}: by the exact curve, the alignment of the Mamba gate {where}."))
     if absent:
         findings.append(

@@ -48,7 +48,8 @@ def read(results: Results) -> Reading:
     figures = [
         Figure(
             "error",
-            "Squared error against the clean target, divided by the label variance, on the same prompts for every learner. "
+            "Squared error against the clean target, divided by the label variance, on the same prompts for "
+            "every learner. "
             "Curves that leave the panel upwards are above 1.6.",
             panels,
         )
@@ -67,9 +68,12 @@ def read(results: Results) -> Reading:
             *_recovery_table(summary, places),
         ],
         notes=[
-            "Errors are against the clean target; results.csv also holds absolute errors and errors against noisy labels.",
-            "The exact curve is what a fixed readout of <S_1, x> on the support would reach if the state were Gaussian, "
-            "from the exact alignment of the gate. It describes the mechanism and is no bound: a prompt's |S_1| tells how "
+            "Errors are against the clean target; results.csv also holds absolute errors and errors against "
+            "noisy labels.",
+            "The exact curve is what a fixed readout of <S_1, x> on the support would reach if the state were "
+            "Gaussian, "
+            "from the exact alignment of the gate. It describes the mechanism and is no bound: a prompt's |S_1| "
+            "tells how "
             "well its direction is known, and a model may use that.",
             "The oracle is told the support and the link and reads the direction of S_1 in the best possible way, "
             "calibrated on tasks of its own stream.",
@@ -120,7 +124,8 @@ def _comparisons(results: Results, title: str, place: dict, part: pd.DataFrame) 
                 relation = "cannot be told from"
             findings.append(
                 Finding(
-                    f"{prefix}at N = {n}, {model} {relation} {rival}: squared error {quantity(at_n.loc[model])} against "
+                    f"{prefix}at N = {n}, {model} {relation} {rival}: squared error {quantity(at_n.loc[model])} "
+                    "against "
                     f"{quantity(at_n.loc[rival])}; paired difference {gap.value:.3g} ({gap.low:.3g} to {gap.high:.3g}; "
                     f"{basis(at_n.loc[model])})."
                 )
@@ -142,8 +147,10 @@ def _gate_claims(prefix: str, part: pd.DataFrame, roles: dict[str, Role]) -> lis
             verdict = "agrees" if learns and blind else "disagrees" if gated["low"] > 0.9 and blind else "undecided"
             findings.append(
                 Finding(
-                    f"{prefix}claim 'the gate makes the model learn in context': at N = {int(gated['num_examples'])} the "
-                    f"gated model's squared error is {quantity(gated)}, its ungated twin's {quantity(ungated)}; predicting "
+                    f"{prefix}claim 'the gate makes the model learn in context': at N = "
+                    f"{int(gated['num_examples'])} the "
+                    f"gated model's squared error is {quantity(gated)}, its ungated twin's {quantity(ungated)}; "
+                    "predicting "
                     "zero gives 1.",
                     verdict,
                 )
@@ -214,7 +221,8 @@ def _scaling(errors: pd.DataFrame, roles: dict[str, Role]) -> tuple[list[Figure]
         figures.append(
             Figure(
                 f"scaling-{_SHORT[axis]}",
-                f"Examples needed to reach a squared error, against {_SHORT[axis]}. A point is missing where a learner does "
+                f"Examples needed to reach a squared error, against {_SHORT[axis]}. A point is missing where a "
+                "learner does "
                 "not get there within the lengths measured.",
                 panels,
             )
@@ -265,7 +273,8 @@ def _slope_finding(
     claim = "r^ge" if axis == "intrinsic_dim" else "no dependence on d"
     return [
         Finding(
-            f"{name}{where}: the N that reaches error {target:g} grows like {_SHORT[axis]}^{slope.slope:.2g}{ends} over "
+            f"{name}{where}: the N that reaches error {target:g} grows like "
+            f"{_SHORT[axis]}^{slope.slope:.2g}{ends} over "
             f"{_SHORT[axis]} = {', '.join(text(v) for v in x)}; the paper's claim is {claim} up to constants."
         )
     ]

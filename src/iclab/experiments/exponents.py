@@ -83,7 +83,8 @@ def read(results: Results) -> Reading:
     gates = ", ".join(f"({rho:g}, {b:g})" for rho, b in results.experiment["config"]["gates"])
     differing = [str(link) for link, same in zip(links, equal, strict=True) if not same]
     claim = Finding(
-        f"The information exponent after the gate equals the generative exponent for {sum(equal)} of {len(links)} links, "
+        f"The information exponent after the gate equals the generative exponent for {sum(equal)} of {len(links)} "
+        "links, "
         f"at every gate tried; (rho, b) = {gates}."
         + (f" It does not for {', '.join(differing)}." if differing else ""),
         "agrees" if not differing else "disagrees",
@@ -94,7 +95,8 @@ def read(results: Results) -> Reading:
         figures=[
             Figure(
                 "coefficients",
-                "Size of the normalised Hermite coefficients, in units of the function's own norm. The first degree with "
+                "Size of the normalised Hermite coefficients, in units of the function's own norm. The first "
+                "degree with "
                 "a point is the exponent. Coefficients that are zero to within the tolerance are left out. "
                 f"{'The first six links of the grid; the table has all.' if len(panels) > _SHOWN_PANELS else ''}",
                 panels[:_SHOWN_PANELS],

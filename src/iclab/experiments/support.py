@@ -91,7 +91,8 @@ def read(results: Results) -> Reading:
         figures.append(
             Figure(
                 f"support-degree-{degree}",
-                f"Stage I recovery of the support by |gamma*| among the coordinates of degree {degree}; 1 is perfect, 1/2 "
+                f"Stage I recovery of the support by |gamma*| among the coordinates of degree {degree}; 1 is "
+                "perfect, 1/2 "
                 "is chance. Points are seeds, each one pretraining.",
                 panels,
             )
@@ -109,8 +110,10 @@ def read(results: Results) -> Reading:
             )
         ],
         notes=[
-            "In theory an ungated model can separate the support too, through the variance of S, since its mean is blind "
-            "to links with ie > 2; the table shows how far it does here. Stage I alone does not decide whether the gate "
+            "In theory an ungated model can separate the support too, through the variance of S, since its mean "
+            "is blind "
+            "to links with ie > 2; the table shows how far it does here. Stage I alone does not decide whether "
+            "the gate "
             "matters: the error experiments compare at test time."
         ],
     )

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from iclab.errors import InputError, check_integer, check_positive
 from iclab.models.embedding import embedding_dim, pair_indices
 from iclab.models.label_gate import LabelGate
+from iclab.models.prefixes import read_prefixes
 from iclab.prompts import Prompts, Stream
 from iclab.prompts.batch import check_finite
 
@@ -192,10 +193,12 @@ class OneLayerMamba(nn.Module):
     @torch.no_grad()
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
         """``(B, N)``: column k predicts example k from the k examples before it; one pass over the prompt."""
-        from iclab.models.prefixes import read_prefixes  # the pass is long enough for a file of its own
-
         self._check(prompts)
-        parts = [self.head(read_prefixes(self, prompts[i : i + 64])) for i in range(0, max(prompts.batch_size, 1), 64)]
+        gamma, labels, x = self.gamma_blocks(), self._labels(prompts), prompts.examples.to(self.gamma)
+        parts = [
+            self.head(read_prefixes(self.label_gate, gamma, x[i : i + 64], labels[i : i + 64]))
+            for i in range(0, max(prompts.batch_size, 1), 64)
+        ]
         return torch.cat(parts).to(prompts.inputs.dtype)
 
     def _labels(self, prompts: Prompts) -> Tensor:

@@ -7,28 +7,29 @@ C x C matrix of weights with the outer products of the chunk. Cost O(N C d^2), m
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from iclab.prompts import Prompts
-
-if TYPE_CHECKING:
-    from iclab.models.one_layer import OneLayerMamba
+from iclab.models.label_gate import LabelGate
 
 _CHUNK = 16
 
 
-def read_prefixes(model: OneLayerMamba, prompts: Prompts) -> Tensor:
-    """``(B, N)``: ``M/N`` at the input of example k, with the k examples before it as context (0 for k = 0)."""
-    labels = model._labels(prompts)
-    x = prompts.examples.to(model.gamma)
+def read_prefixes(gate: LabelGate, gamma: tuple[Tensor, Tensor, Tensor], x: Tensor, labels: Tensor) -> Tensor:
+    """``(B, N)``: ``M/N`` at the input of example k, with the k examples before it as context (0 for k = 0).
+
+    Args:
+        gate: of the model.
+        gamma: its blocks of degree 0, 1 and 2; the last is empty for the identity embedding.
+        x: ``(B, N, d)``.
+        labels: ``(B, N)``.
+    """
     batch, length, d = x.shape
-    gain = torch.exp(model.label_gate.log_gain(labels)) * labels
-    log_keep = model.label_gate.log_keep(labels)
-    gamma0, gamma1, gamma2 = model.gamma_blocks()
-    full = model.embedding != "identity"
+    gain = torch.exp(gate.log_gain(labels)) * labels
+    log_keep = gate.log_keep(labels)
+    gamma0, gamma1, gamma2 = gamma
+    full = gamma2.numel() > 0
     zeroth, first = x.new_zeros(batch), x.new_zeros(batch, d)
     second = x.new_zeros(batch, d * d if full else 0)
     values = []
@@ -56,7 +57,7 @@ def read_prefixes(model: OneLayerMamba, prompts: Prompts) -> Tensor:
         values.append(value / counts)
     if not values:
         return x.new_zeros(batch, 0)
-    return torch.cat(values, 1) * math.exp(model.label_gate.log_query())
+    return torch.cat(values, 1) * math.exp(gate.log_query())
 
 
 def _chunk_weights(gain: Tensor, log_keep: Tensor) -> tuple[Tensor, Tensor]:

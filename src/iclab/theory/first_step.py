@@ -43,8 +43,7 @@ def first_step(moments: GateMoments, dim: int) -> np.ndarray:
         [
             0.0,
             others * (pair[0, 0] * mean + pair[0, 1] * first),
-            others * (pair[0, 1] * first + pair[1, 1] * second)
-            + others * dim / 2 * moments.orthogonal_variance * mean,
+            others * (pair[0, 1] * first + pair[1, 1] * second) + others * dim / 2 * moments.orthogonal_variance * mean,
         ]
     )
     return np.stack([moments.block_energy(dim) / 8, -label / 2], 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import maximum_filter
 from scipy.optimize import minimize
 
 from iclab.errors import InputError, check_integer
@@ -13,7 +14,8 @@ from iclab.links import Link, make_link
 from iclab.theory.gate_moments import GateMoments
 
 _RHOS = np.geomspace(0.05, 200.0, 18)
-_BIASES = np.linspace(-25.0, 5.0, 13)
+_BIASES = np.linspace(-25.0, 5.0, 16)
+_STARTS = 4
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def optimal_gate(
 ) -> OptimalGate:
     """The ``(rho, b)`` with the largest ``|alignment|`` on ``intrinsic_dim`` coordinates at context length N.
 
-    A grid over ``rho`` in [0.05, 200] and ``b`` in [-25, 5], then Nelder-Mead from its three best points, within the
+    A grid over ``rho`` in [0.05, 200] and ``b`` in [-25, 5], then Nelder-Mead from its best local maxima, within the
     same ranges. No sampling: every evaluation is exact. Ties are real: once ``b`` is so negative that the gate never
     saturates, it is an exponential tilt and ``b`` no longer matters.
     """
@@ -66,7 +68,7 @@ def optimal_gate_curve(
     lengths = [check_integer("num_examples", n, 1) for n in num_examples]
     if not lengths:
         raise InputError("num_examples is empty; expected at least one context length")
-    gates = [(rho, b, GateMoments(g, noise, rho, b, 1, decay)) for rho in _RHOS for b in _BIASES]
+    gates = [[GateMoments(g, noise, rho, b, 1, decay) for b in _BIASES] for rho in _RHOS]
 
     def loss(point: np.ndarray, length: int) -> float:
         rho = float(np.exp(np.clip(point[0], np.log(_RHOS[0]), np.log(_RHOS[-1]))))
@@ -75,9 +77,7 @@ def optimal_gate_curve(
 
     best = []
     for length in lengths:
-        scored = sorted(
-            ((abs(m.at(length).alignment(intrinsic_dim, degree)), rho, b) for rho, b, m in gates), reverse=True
-        )
+        scores = np.array([[abs(m.at(length).alignment(intrinsic_dim, degree)) for m in row] for row in gates])
         ends = [
             minimize(
                 loss,
@@ -86,7 +86,7 @@ def optimal_gate_curve(
                 method="Nelder-Mead",
                 options={"xatol": 1e-3, "fatol": 1e-7, "maxfev": 80, "initial_simplex": _simplex(rho, b)},
             )
-            for _, rho, b in scored[:3]
+            for rho, b in _starts(scores)
         ]
         point = min(ends, key=lambda end: end.fun).x
         rho = float(np.exp(np.clip(point[0], np.log(_RHOS[0]), np.log(_RHOS[-1]))))
@@ -94,6 +94,13 @@ def optimal_gate_curve(
         value = GateMoments(g, noise, rho, b, length, decay).alignment(intrinsic_dim, degree)
         best.append(OptimalGate(rho, b, value, length, intrinsic_dim, degree))
     return best
+
+
+def _starts(scores: np.ndarray) -> list[tuple[float, float]]:
+    """The highest local maxima of the grid: a steep and a shallow gate can each be best in their own region."""
+    peaks = np.argwhere(scores >= maximum_filter(scores, size=3, mode="nearest"))
+    order = sorted(peaks, key=lambda place: -scores[tuple(place)])[:_STARTS]
+    return [(float(_RHOS[i]), float(_BIASES[j])) for i, j in order]
 
 
 def _simplex(rho: float, b: float) -> np.ndarray:
