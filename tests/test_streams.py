@@ -92,6 +92,19 @@ def test_the_first_draws_of_many_streams_are_all_different():
     assert len(set(firsts[:, 0].tolist())) == len(set(firsts[:, 1].tolist())) == len(firsts)
 
 
+def test_the_whole_state_of_the_engine_is_filled():
+    """A Mersenne Twister seeded with 32 bits has ``word_1 = 1812433253 (word_0 ^ (word_0 >> 30)) + 1``, and so on: all
+    of its state follows from the first word, and among 65,536 streams two are the same."""
+
+    def follows(generator: torch.Generator) -> bool:
+        words = [int(w) for w in generator.get_state().numpy()[24 : 24 + 8 * 624].view(np.uint64)]
+        assert max(words) < 2**32
+        return all(words[i] == (1812433253 * (words[i - 1] ^ (words[i - 1] >> 30)) + i) % 2**32 for i in range(1, 624))
+
+    assert follows(torch.Generator().manual_seed(123))
+    assert not any(follows(Stream(seed).at(0)) for seed in range(20))
+
+
 def test_normal_draws_of_many_streams_together_have_the_moments_of_a_normal():
     streams, each = 800, 8_000
     draws = torch.stack([normals(Stream(2).child("moments").at(i), each) for i in range(streams)])

@@ -138,6 +138,7 @@ class OneLayerMamba(nn.Module):
         ``scratch`` is an optional buffer ``(B, N, d)`` that the weighted inputs overwrite; loops over many batches save
         the allocation with it. Without gradients only.
         """
+        self._check_dimension(prompts)
         labels = self._labels(prompts)
         x = prompts.examples.to(self.gamma)
         c = torch.exp(self.label_gate.log_weights(labels)) * labels / max(prompts.num_examples, 1)
@@ -206,9 +207,12 @@ class OneLayerMamba(nn.Module):
         return labels if self.clip is None else labels.clamp(-self.clip, self.clip)
 
     def _check(self, prompts: Prompts) -> None:
+        self._check_dimension(prompts)
+        check_finite("a context label", prompts.example_labels)
+        check_finite("an input", prompts.inputs)
+
+    def _check_dimension(self, prompts: Prompts) -> None:
         if prompts.ambient_dim != self.ambient_dim:
             raise InputError(
                 f"the prompts have dimension {prompts.ambient_dim}; this model was built for {self.ambient_dim}"
             )
-        check_finite("a context label", prompts.example_labels)
-        check_finite("an input", prompts.inputs)
