@@ -125,10 +125,10 @@ def predict_at(learner: Learner, prompts: Prompts, num_examples: Sequence[int]) 
 
 def _errors(predictions: Tensor, prompts: Prompts, label_variance: float) -> dict[str, np.ndarray]:
     """Per metric ``(lengths, B)``, averaged over queries."""
-    predictions = predictions.double()
-    truths = {"noisy_": prompts.query_labels.double()}
+    predictions = predictions.double().cpu()
+    truths = {"noisy_": prompts.query_labels.double().cpu()}
     if prompts.targets is not None:
-        truths[""] = prompts.query_targets.double()
+        truths[""] = prompts.query_targets.double().cpu()
     errors = {}
     for prefix, truth in truths.items():
         gap = predictions - truth

@@ -62,9 +62,9 @@ class DirectionReadout:
         """``(B, Q)``: the conditional mean; ``E g`` at N = 0."""
         if prompts.num_examples == 0:
             return torch.full(prompts.queries.shape[:2], float(self.coefficients[0]), dtype=prompts.inputs.dtype)
-        direction = self.model.features(prompts).degree1.double()[:, self.support]
+        direction = self.model.features(prompts).degree1.double().cpu()[:, self.support]
         direction = direction / direction.norm(dim=1, keepdim=True).clamp(min=1e-300)
-        u = torch.einsum("bqd,bd->bq", prompts.queries.double()[:, :, self.support], direction).numpy()
+        u = torch.einsum("bqd,bd->bq", prompts.queries.double().cpu()[:, :, self.support], direction).numpy()
         basis = hermite_functions(u.ravel(), _DEGREE).reshape(*u.shape, -1)
         nearest = min(self.moments, key=lambda n: abs(np.log(n / prompts.num_examples)))
         return torch.from_numpy(basis @ (self.moments[nearest] * self.coefficients)).to(prompts.inputs.dtype)

@@ -53,11 +53,11 @@ def alignment(
         raise InputError("these prompts carry no directions; expected prompts drawn from a SingleIndex")
     state = source.features(prompts) if isinstance(source, OneLayerMamba) else source
     keep = list(range(prompts.ambient_dim)) if coordinates is None else list(coordinates)
-    beta = prompts.directions.double()[:, keep]
-    first = state.degree1.detach().double()[:, keep]
+    beta = prompts.directions.double().cpu()[:, keep]
+    first = state.degree1.detach().double().cpu()[:, keep]
     projections, energies = [(first * beta).sum(1)], [(first**2).sum(1)]
     if state.degree2.shape[1]:
-        second = state.degree2.detach().double()[:, keep][:, :, keep]
+        second = state.degree2.detach().double().cpu()[:, keep][:, :, keep]
         projections.append(torch.einsum("bij,bi,bj->b", second, beta, beta))
         energies.append((second**2).sum((1, 2)))
     else:
@@ -77,7 +77,7 @@ def support_auc(gamma: Tensor, embedding: str, support: Sequence[int], ambient_d
     """
     _row(degree)
     chosen = block_degrees(embedding, ambient_dim) == degree
-    scores = gamma.detach().abs().double()[chosen].numpy()
+    scores = gamma.detach().abs().double().cpu()[chosen].numpy()
     inside = in_support(embedding, ambient_dim, tuple(support))[chosen].numpy()
     positives, negatives = int(inside.sum()), int((~inside).sum())
     if positives == 0 or negatives == 0:

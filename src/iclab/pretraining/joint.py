@@ -81,7 +81,7 @@ def joint(
             with torch.no_grad():  # the mode is per thread
                 generator = data.at(step * chunks + chunk)
                 batch = prompts.draw_chunk(generator, num_examples, num_queries, model.gamma.dtype)
-                return model.features(batch), batch.queries.to(model.gamma), batch.query_labels
+                return model.features(batch), batch.queries.to(model.gamma), batch.query_labels.to(model.gamma)
 
         states, queries, labels = zip(*map_in_order(draw, chunks), strict=True)
         m = model.read(StateBlocks.cat(states), torch.cat(queries))

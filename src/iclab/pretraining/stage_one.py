@@ -52,14 +52,14 @@ def gamma_gradient(
         parts = []
         dtype = model.gamma.dtype
         buffer = torch.empty(CHUNK, num_examples + num_queries, prompts.ambient_dim, dtype=dtype)
-        scratch = torch.empty(CHUNK, num_examples, prompts.ambient_dim, dtype=dtype)
+        scratch = model.gamma.new_empty(CHUNK, num_examples, prompts.ambient_dim)
         for chunk in range(group * _GROUP, min((group + 1) * _GROUP, num_chunks)):
             batch = prompts.draw_chunk(stream.at(chunk), num_examples, num_queries, dtype, buffer)
             batch = batch[0 : min(CHUNK, num_tasks - chunk * CHUNK)]
             state = model.features(batch, scratch=scratch)
             parts.append((state, batch.queries.clone(), batch.query_labels))
         states, queries, labels = zip(*parts, strict=True)
-        return _gradient(model, StateBlocks.cat(states), torch.cat(queries), torch.cat(labels)).double()
+        return _gradient(model, StateBlocks.cat(states), torch.cat(queries), torch.cat(labels)).double().cpu()
 
     num_tasks = check_integer("num_tasks", num_tasks, 1)
     check_integer("num_examples", num_examples, 1)

@@ -211,7 +211,7 @@ def _statistics(model: OneLayerMamba, m: Tensor, labels: Tensor) -> GramStatisti
     flat_m, flat_labels = m.flatten(), labels.flatten()
     for start in range(0, len(flat_m), rows):
         block = slice(start, start + rows)
-        statistics = statistics.add(model.head_features(flat_m[block]), flat_labels[block])
+        statistics = statistics.add(model.head_features(flat_m[block]).cpu(), flat_labels[block])
     return statistics
 
 
