@@ -141,7 +141,7 @@ def test_error_reading_pairs_on_the_prompts_that_both_saw(tmp_path: Path) -> Non
     reading = load_kind("error").read(results)
     texts = [finding.text for finding in reading.findings]
     told = next(text for text in texts if "kernel ridge, told the support" in text)
-    assert "at N = 16" in told  # the kernel stops there
+    assert "At N = 16" in told  # the kernel stops there
     assert "2 seeds, 24 prompts each" in told
     panel = reading.figures[0].panels[0]
     roles = {s.label: s.role for s in panel.series}

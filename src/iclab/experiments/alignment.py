@@ -11,7 +11,7 @@ from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
 from iclab.experiments.sections import Gate, SingleIndexPrompts, check_prompts_fit, sampling_seconds
-from iclab.experiments.series import basis, number, present, quantity, series
+from iclab.experiments.series import basis, number, places_of, present, quantity, series
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +107,7 @@ def read(results: Results) -> Reading:
     config = results.experiment["config"]
     findings, rows = [], []
     panels: dict[int, list[Panel]] = {1: [], 2: []}
-    for place, part in _groups(summary, places):
+    for place, part in places_of(summary, places):
         title = _title(place, config)
         absent = [name for name in config["gates"] if name not in set(part["learner"])]
         for degree in (1, 2):
@@ -149,12 +149,6 @@ def read(results: Results) -> Reading:
             "of it, and a sample that lacks them overstates the alignment. The exact curve is then the better guide."
         ],
     )
-
-
-def _groups(summary: pd.DataFrame, places: list[str]):
-    if not places:
-        return [((), summary)]
-    return list(summary.groupby(places, sort=False, dropna=False))
 
 
 def _title(place: object, config: dict) -> str:

@@ -1,71 +1,85 @@
-"""What error curves say: figures, scaling in the dimensions, and paired comparisons in words."""
+"""What error curves say: figures, paired comparisons, scaling in the dimensions, and the claim about the gate."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Series, Table
-from iclab.experiments.series import basis, present, quantity, series, text
+from iclab.experiments.error_scaling import scaling
+from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Table
+from iclab.experiments.series import (
+    SHORT_NAMES,
+    basis,
+    by_learner,
+    number,
+    place_title,
+    places_of,
+    present,
+    quantity,
+    series,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from iclab.runs.results import Results
+    from iclab.runs.results import Difference, Results
 
-_SHORT = {"ambient_dim": "d", "intrinsic_dim": "r", "link": "link", "noise": "noise"}
-_TARGETS = (0.7, 0.5)
+
+@dataclass(frozen=True)
+class Comparison:
+    """The model against a rival at one place of the grid, at the longest context that both reach."""
+
+    title: str
+    rival: str
+    num_examples: int
+    model_row: pd.Series
+    rival_row: pd.Series
+    gap: Difference
+
+    @property
+    def relation(self) -> str:
+        """``better``, ``worse``, or ``like`` where the interval of the difference contains zero."""
+        return "better" if self.gap.high < 0 else "worse" if self.gap.low > 0 else "like"
 
 
 def read(results: Results) -> Reading:
-    """Error against N for every place of the grid, then scaling in r and d."""
+    """Error against N for every place of the grid, comparisons of the first model, and scaling in r and d."""
     summary = results.summary
     errors = summary[summary["metric"] == "squared_error"]
-    places = present(errors, *_SHORT)
+    columns = present(errors, *SHORT_NAMES)
     roles = _roles(results)
-    panels, findings, rows = [], [], []
-    for place, part in _groups(errors, places):
-        title = ", ".join(f"{_SHORT[c]} = {text(v)}" for c, v in zip(places, place, strict=True))
-        curves = [
-            series(rows_of, "num_examples", str(name), roles.get(str(name), "theory"))
-            for name, rows_of in part.groupby("learner", sort=False)
-        ]
-        panels.append(
-            Panel(
-                title,
-                "context examples N",
-                "squared error / label variance",
-                curves,
-                "log2",
-                vertical=[(float(n), "N_pt") for n in _pretraining_lengths(results)],
-                horizontal=[(1.0, "zero predictor")],
-                y_limits=(0.0, 1.6),
-            )
-        )
-        findings.extend(_comparisons(results, title, dict(zip(places, place, strict=True)), part))
+    panels, comparisons, rows = [], [], []
+    for place, part in places_of(errors, columns):
+        title = place_title(columns, place)
+        panels.append(_panel(title, part, roles, _pretraining_lengths(results)))
+        comparisons.extend(_compare(results, title, dict(zip(columns, place, strict=True)), part, roles))
         rows.extend(_rows(title, part))
-    figures = [
-        Figure(
-            "error",
-            "Squared error against the clean target, divided by the label variance, on the same prompts for "
-            "every learner. "
-            "Curves that leave the panel upwards are above 1.6.",
-            panels,
-        )
-    ]
-    scaling_figures, scaling_findings = _scaling(errors, roles)
+    figure = Figure(
+        "error",
+        "Squared error against the clean target, divided by the label variance, on the same prompts for every learner. "
+        "Curves that leave the panel upwards are above 1.6.",
+        panels,
+    )
+    scaling_figures, scaling_tables, scaling_findings = scaling(errors, roles)
+    rivals = list(dict.fromkeys(c.rival for c in comparisons))
     return Reading(
-        findings=[*findings, *scaling_findings],
-        figures=figures + scaling_figures,
+        findings=[
+            *_gate_claim(comparisons, roles),
+            *scaling_findings,
+            *(_comparison_finding(_first_model(roles), [c for c in comparisons if c.rival == r]) for r in rivals),
+        ],
+        figures=[figure, *scaling_figures],
         tables=[
+            *_paired_table(_first_model(roles), comparisons),
             Table(
                 "error",
                 "Squared error divided by the label variance, with its interval.",
                 ["prompts", "learner", "N", "squared error", "rests on"],
                 rows,
             ),
-            *_recovery_table(summary, places),
+            *scaling_tables,
+            *_recovery_table(summary, columns),
         ],
         notes=[
             "Errors are against the clean target; results.csv also holds absolute errors and errors against "
@@ -81,16 +95,26 @@ def read(results: Results) -> Reading:
     )
 
 
-def _groups(frame: pd.DataFrame, places: list[str]) -> list[tuple[tuple, pd.DataFrame]]:
-    if not places:
-        return [((), frame)]
-    grouped = frame.groupby(places, sort=False, dropna=False)
-    return [(place if isinstance(place, tuple) else (place,), part) for place, part in grouped]
+def _panel(title: str, part: pd.DataFrame, roles: Mapping[str, Role], lengths: list[int]) -> Panel:
+    return Panel(
+        title,
+        "context examples N",
+        "squared error / label variance",
+        [series(rows, "num_examples", name, roles.get(name, "theory")) for name, rows in by_learner(part, roles)],
+        "log2",
+        vertical=[(float(n), "N_pt") for n in lengths],
+        horizontal=[(1.0, "zero predictor")],
+        y_limits=(0.0, 1.6),
+    )
 
 
 def _roles(results: Results) -> dict[str, Role]:
     sections = results.experiment["config"]["learners"]
     return {section["label"] or name: section["role"] for name, section in sections.items()}
+
+
+def _first_model(roles: Mapping[str, Role]) -> str:
+    return next((name for name, role in roles.items() if role == "model"), "")
 
 
 def _pretraining_lengths(results: Results) -> list[int]:
@@ -99,69 +123,96 @@ def _pretraining_lengths(results: Results) -> list[int]:
     return sorted({s["pretraining"]["num_examples"] for s in sections if "pretraining" in s})
 
 
-def _comparisons(results: Results, title: str, place: dict, part: pd.DataFrame) -> list[Finding]:
-    """Each model against each ablation and baseline, paired, at the longest context that both reach."""
-    roles = _roles(results)
-    models = [name for name in part["learner"].unique() if roles.get(name) == "model"]
-    rivals = [name for name in part["learner"].unique() if roles.get(name) in ("ablation", "baseline")]
-    prefix = f"{title}: " if title else ""
-    findings = []
-    for model in models[:1]:
-        for rival in rivals:
-            shared = set(part[part["learner"] == model]["num_examples"]) & set(
-                part[part["learner"] == rival]["num_examples"]
-            )
-            if not shared:
-                continue
-            n = int(max(shared))
-            at_n = part[part["num_examples"] == n].set_index("learner")
-            gap = results.difference(model, rival, "squared_error", num_examples=n, **place)
-            if gap.low > 0:
-                relation = "is worse than"
-            elif gap.high < 0:
-                relation = "is better than"
-            else:
-                relation = "cannot be told from"
-            findings.append(
-                Finding(
-                    f"{prefix}at N = {n}, {model} {relation} {rival}: squared error {quantity(at_n.loc[model])} "
-                    "against "
-                    f"{quantity(at_n.loc[rival])}; paired difference {gap.value:.3g} ({gap.low:.3g} to {gap.high:.3g}; "
-                    f"{basis(at_n.loc[model])})."
-                )
-            )
-    findings.extend(_gate_claims(prefix, part, roles))
-    return findings
+def _compare(
+    results: Results, title: str, place: dict, part: pd.DataFrame, roles: Mapping[str, Role]
+) -> list[Comparison]:
+    """The first model against each ablation and baseline, paired prompt by prompt."""
+    model = _first_model(roles)
+    lengths = {name: set(rows["num_examples"]) for name, rows in by_learner(part, roles)}
+    found = []
+    for rival in lengths:
+        shared = lengths.get(model, set()) & lengths[rival]
+        if roles.get(rival) not in ("ablation", "baseline") or not shared:
+            continue
+        n = int(max(shared))
+        at_n = part[part["num_examples"] == n]
+        row, rival_row = (at_n[at_n["learner"] == name].iloc[0] for name in (model, rival))
+        gap = results.difference(model, rival, "squared_error", num_examples=n, **place)
+        found.append(Comparison(title, rival, n, row, rival_row, gap))
+    return found
 
 
-def _gate_claims(prefix: str, part: pd.DataFrame, roles: dict[str, Role]) -> list[Finding]:
-    """Claim of arXiv 2510.12026: with ge < ie, the gated model learns in context and its ungated twin does not."""
-    findings = []
-    ablated = [name for name in part["learner"].unique() if roles.get(name) == "ablation" and "no gate" in name]
-    models = [name for name in part["learner"].unique() if roles.get(name) == "model"]
-    for twin in ablated[:1]:
-        for model in models[:1]:
-            gated = part[part["learner"] == model].sort_values("num_examples").iloc[-1]
-            ungated = part[part["learner"] == twin].sort_values("num_examples").iloc[-1]
-            learns, blind = gated["high"] < 0.9, ungated["low"] > 0.9
-            verdict = "agrees" if learns and blind else "disagrees" if gated["low"] > 0.9 and blind else "undecided"
-            findings.append(
-                Finding(
-                    f"{prefix}claim 'the gate makes the model learn in context': at N = "
-                    f"{int(gated['num_examples'])} the "
-                    f"gated model's squared error is {quantity(gated)}, its ungated twin's {quantity(ungated)}; "
-                    "predicting "
-                    "zero gives 1.",
-                    verdict,
-                )
-            )
-    return findings
+def _comparison_finding(model: str, found: list[Comparison]) -> Finding:
+    """One place in full, many places by count."""
+    rests = basis(found[0].model_row)
+    if len(found) == 1:
+        c = found[0]
+        words = {"better": "is better than", "worse": "is worse than", "like": "cannot be told from"}[c.relation]
+        return Finding(
+            f"At N = {c.num_examples}, {model} {words} {c.rival}: squared error {quantity(c.model_row)} against "
+            f"{quantity(c.rival_row)}; paired difference {_gap(c.gap)} ({rests})."
+        )
+    count = {relation: sum(c.relation == relation for c in found) for relation in ("better", "worse", "like")}
+    gaps = [c.gap.value for c in found]
+    lengths = sorted({c.num_examples for c in found})
+    return Finding(
+        f"{model} is better than {found[0].rival} at {count['better']} of {len(found)} places of the grid, worse at "
+        f"{count['worse']}, not to be told apart at {count['like']} (paired, N = {', '.join(map(str, lengths))}); the "
+        f"difference of squared errors goes from {number(min(gaps))} to {number(max(gaps))} ({rests})."
+    )
+
+
+def _gate_claim(comparisons: list[Comparison], roles: Mapping[str, Role]) -> list[Finding]:
+    """Claim of arXiv 2510.12026: the gated model learns in context and its ungated twin does not (for ge < ie)."""
+    twins = [c for c in comparisons if "no gate" in c.rival and roles.get(c.rival) == "ablation"]
+    if not twins:
+        return []
+    learns = [c for c in twins if c.model_row["high"] < 0.9 and c.rival_row["low"] > 0.9]
+    fails = [c for c in twins if c.model_row["low"] > 0.9 or c.rival_row["high"] < 0.9]
+    told = "; ".join(
+        f"{c.title + ': ' if c.title else ''}{quantity(c.model_row)} against {quantity(c.rival_row)}" for c in twins
+    )
+    verdict = "agrees" if len(learns) == len(twins) else "disagrees" if len(fails) == len(twins) else "undecided"
+    where = "" if len(twins) == 1 else f" It holds at {len(learns)} of {len(twins)} places of the grid."
+    return [
+        Finding(
+            f"Claim 'the gate makes the model learn in context': at N = {twins[0].num_examples} the squared error "
+            "of the "
+            f"gated model against that of its ungated twin is {told} (predicting zero gives 1; "
+            f"{basis(twins[0].model_row)})."
+            f"{where}",
+            verdict,
+        )
+    ]
+
+
+def _gap(gap: Difference) -> str:
+    return f"{number(gap.value)} ({number(gap.low)} to {number(gap.high)})"
+
+
+def _paired_table(model: str, comparisons: list[Comparison]) -> list[Table]:
+    if not comparisons:
+        return []
+    rows = [
+        [
+            c.title,
+            c.rival,
+            c.num_examples,
+            quantity(c.model_row),
+            quantity(c.rival_row),
+            _gap(c.gap),
+            basis(c.model_row),
+        ]
+        for c in comparisons
+    ]
+    caption = f"{model} against each rival on the same prompts, at the longest context that both reach."
+    columns = ["prompts", "rival", "N", "model", "rival's error", "model minus rival, paired", "rests on"]
+    return [Table("paired", caption, columns, rows)]
 
 
 def _rows(title: str, part: pd.DataFrame) -> list[list[str | float | int | None]]:
     lengths = sorted(part["num_examples"].unique())
-    chosen = {lengths[len(lengths) // 2], lengths[-1]}
-    shown = part[part["num_examples"].isin(chosen)]
+    shown = part[part["num_examples"].isin({lengths[len(lengths) // 2], lengths[-1]})]
     return [
         [
             title,
@@ -174,107 +225,13 @@ def _rows(title: str, part: pd.DataFrame) -> list[list[str | float | int | None]
     ]
 
 
-def _recovery_table(summary: pd.DataFrame, places: list[str]) -> list[Table]:
+def _recovery_table(summary: pd.DataFrame, columns: list[str]) -> list[Table]:
     recovered = summary[summary["metric"] == "support_auc"]
     if recovered.empty:
         return []
     rows = [
-        [", ".join(f"{_SHORT[c]} = {text(r[c])}" for c in places), str(r["learner"]), quantity(r), int(r["num_seeds"])]
+        [place_title(columns, tuple(r[c] for c in columns)), str(r["learner"]), quantity(r), int(r["num_seeds"])]
         for _, r in recovered.iterrows()
     ]
     caption = "Area under the ROC curve of |gamma| on the degree-1 coordinates: does pretraining find the support?"
     return [Table("support", caption, ["prompts", "learner", "area under ROC", "seeds"], rows)]
-
-
-def _scaling(errors: pd.DataFrame, roles: dict[str, Role]) -> tuple[list[Figure], list[Finding]]:
-    """Examples that reach an error, against r at each d and against d at each r."""
-    figures, findings = [], []
-    for axis, other in (("intrinsic_dim", "ambient_dim"), ("ambient_dim", "intrinsic_dim")):
-        if axis not in errors.columns or errors[axis].nunique() < 2:
-            continue
-        panels = []
-        for target in _TARGETS:
-            others = list(errors[other].unique()) if other in errors.columns else [None]
-            for value in others:
-                part = errors if value is None else errors[errors[other] == value]
-                curves = []
-                for name, rows in part.groupby("learner", sort=False):
-                    reached = _reach_curve(rows, axis, target)
-                    role = roles.get(str(name), "theory")
-                    x = sorted(reached)
-                    means = [float(np.mean(reached[v])) for v in x]
-                    if not np.isfinite(means).any():
-                        continue
-                    curves.append(Series(str(name), list(map(float, x)), means, role=role))
-                    findings.extend(_slope_finding(str(name), axis, other, value, target, reached, role))
-                where = "" if value is None else f", {_SHORT[other]} = {text(value)}"
-                panels.append(
-                    Panel(
-                        f"N that reaches error {target:g}{where}",
-                        _SHORT[axis],
-                        "context examples N",
-                        curves,
-                        "log2",
-                        "log2",
-                    )
-                )
-        figures.append(
-            Figure(
-                f"scaling-{_SHORT[axis]}",
-                f"Examples needed to reach a squared error, against {_SHORT[axis]}. A point is missing where a "
-                "learner does "
-                "not get there within the lengths measured.",
-                panels,
-            )
-        )
-    return figures, findings
-
-
-def _reach_curve(rows: pd.DataFrame, axis: str, target: float) -> dict[float, list[float]]:
-    """For each value of the axis, the N that reaches the target for each seed (NaN where it is never reached)."""
-    from iclab.evaluation import examples_to_reach
-
-    reached = {}
-    for value, part in rows.groupby(axis, sort=True):
-        ordered = part.sort_values("num_examples")
-        curves = np.array(ordered["seed_values"].tolist()).T
-        reached[float(str(value))] = [examples_to_reach(list(ordered["num_examples"]), list(c), target) for c in curves]
-    return reached
-
-
-def _slope_finding(
-    name: str, axis: str, other: str, value: object, target: float, reached: dict[float, list[float]], role: Role
-) -> list[Finding]:
-    from iclab.evaluation import scaling_slope
-
-    if role not in ("model", "theory") or target != _TARGETS[-1]:
-        return []
-    usable = {v: seeds for v, seeds in reached.items() if np.isfinite(seeds).all()}
-    where = "" if value is None else f" at {_SHORT[other]} = {text(value)}"
-    if len(usable) < 2:
-        if role == "theory":
-            return []
-        return [
-            Finding(
-                f"{name}{where}: error {target:g} is reached by all seeds at {len(usable)} of {len(reached)} values of "
-                f"{_SHORT[axis]}, too few for a slope.",
-                "undecided",
-            )
-        ]
-    x = sorted(usable)
-    slope = scaling_slope(x, np.array([usable[v] for v in x]).T)
-    ends = (
-        f" ({slope.low:.2g} to {slope.high:.2g}, {slope.kind})"
-        if np.isfinite(slope.low)
-        else " (no interval: two points)"
-    )
-    if len(usable[x[0]]) == 1:
-        ends = " (exact curve)" if role == "theory" else ends
-    claim = "r^ge" if axis == "intrinsic_dim" else "no dependence on d"
-    return [
-        Finding(
-            f"{name}{where}: the N that reaches error {target:g} grows like "
-            f"{_SHORT[axis]}^{slope.slope:.2g}{ends} over "
-            f"{_SHORT[axis]} = {', '.join(text(v) for v in x)}; the paper's claim is {claim} up to constants."
-        )
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,9 @@ from iclab.experiments.reading import Role, Series
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SHORT_NAMES = {"ambient_dim": "d", "intrinsic_dim": "r", "stage1_tasks": "T1", "link": "link", "noise": "noise"}
+"""Swept columns that place a panel, with the letters of the field."""
 
 
 def series(rows: pd.DataFrame, x: str, label: str, role: Role, like: str = "") -> Series:
@@ -71,3 +75,23 @@ def text(value: object) -> str:
 def present(frame: pd.DataFrame, *columns: str) -> list[str]:
     """Those of the columns that the grid swept."""
     return [column for column in columns if column in frame.columns and frame[column].notna().any()]
+
+
+def places_of(frame: pd.DataFrame, columns: list[str]) -> list[tuple[tuple, pd.DataFrame]]:
+    """The rows of each place of the grid, in the grid's order; one group where nothing is swept."""
+    if not columns:
+        return [((), frame)]
+    grouped = frame.groupby(columns, sort=False, dropna=False)
+    return [(place if isinstance(place, tuple) else (place,), part) for place, part in grouped]
+
+
+def by_learner(frame: pd.DataFrame, order: Iterable[str]) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each learner: those of ``order`` first, in that order."""
+    groups = {str(name): rows for name, rows in frame.groupby("learner", sort=False)}
+    names = [name for name in order if name in groups]
+    return [(name, groups[name]) for name in [*names, *(name for name in groups if name not in names)]]
+
+
+def place_title(columns: list[str], place: tuple) -> str:
+    """``d = 16, r = 2``; empty where nothing is swept."""
+    return ", ".join(f"{SHORT_NAMES[c]} = {text(v)}" for c, v in zip(columns, place, strict=True))

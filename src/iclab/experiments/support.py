@@ -11,7 +11,7 @@ from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
 from iclab.experiments.sections import Gate, SingleIndexPrompts, check_prompts_fit, sampling_seconds
-from iclab.experiments.series import present, quantity, series, text
+from iclab.experiments.series import place_title, places_of, present, quantity, series
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
@@ -72,9 +72,8 @@ def read(results: Results) -> Reading:
     for degree in (1, 2):
         panels = []
         part = summary[summary["degree"] == degree]
-        for place, here in part.groupby(places, sort=False) if places else [((), part)]:
-            values = place if isinstance(place, tuple) else (place,)
-            title = ", ".join(f"{_SHORT[c]} = {text(v)}" for c, v in zip(places, values, strict=True))
+        for place, here in places_of(part, places):
+            title = place_title(places, place)
             curves = [
                 series(group, "num_examples", str(learner), "model" if learner != "no gate" else "ablation")
                 for learner, group in here.groupby("learner", sort=False)
@@ -117,9 +116,6 @@ def read(results: Results) -> Reading:
             "matters: the error experiments compare at test time."
         ],
     )
-
-
-_SHORT = {"ambient_dim": "d", "stage1_tasks": "T1", "intrinsic_dim": "r", "link": "link"}
 
 
 def _findings(part, degree: int) -> list[Finding]:
