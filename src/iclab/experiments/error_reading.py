@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iclab.experiments.error_scaling import scaling
+from iclab.experiments.gate_claim import Twins, gate_findings
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Table
 from iclab.experiments.series import (
     SHORT_NAMES,
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The model against a rival at one place of the grid, at the longest context that both reach."""
+    """The model against a rival at one place of the grid."""
 
     title: str
+    place: dict[str, Any]
     rival: str
     num_examples: int
     model_row: pd.Series
@@ -65,7 +67,7 @@ def read(results: Results) -> Reading:
     rivals = list(dict.fromkeys(c.rival for c in comparisons))
     return Reading(
         findings=[
-            *_gate_claim(comparisons, roles),
+            *gate_findings(_twins(results, comparisons)),
             *scaling_findings,
             *(_comparison_finding(_first_model(roles), [c for c in comparisons if c.rival == r]) for r in rivals),
         ],
@@ -126,19 +128,21 @@ def _pretraining_lengths(results: Results) -> list[int]:
 def _compare(
     results: Results, title: str, place: dict, part: pd.DataFrame, roles: Mapping[str, Role]
 ) -> list[Comparison]:
-    """The first model against each ablation and baseline, paired prompt by prompt."""
+    """The first model against each ablation and baseline, paired prompt by prompt, at the length that the model was
+    pretrained at, or the longest shorter one that both reach."""
     model = _first_model(roles)
+    home = max(_pretraining_lengths(results), default=0)
     lengths = {name: set(rows["num_examples"]) for name, rows in by_learner(part, roles)}
     found = []
     for rival in lengths:
         shared = lengths.get(model, set()) & lengths[rival]
         if roles.get(rival) not in ("ablation", "baseline") or not shared:
             continue
-        n = int(max(shared))
+        n = int(max([n for n in shared if n <= home], default=max(shared)))
         at_n = part[part["num_examples"] == n]
         row, rival_row = (at_n[at_n["learner"] == name].iloc[0] for name in (model, rival))
         gap = results.difference(model, rival, "squared_error", num_examples=n, **place)
-        found.append(Comparison(title, rival, n, row, rival_row, gap))
+        found.append(Comparison(title, place, rival, n, row, rival_row, gap))
     return found
 
 
@@ -162,27 +166,18 @@ def _comparison_finding(model: str, found: list[Comparison]) -> Finding:
     )
 
 
-def _gate_claim(comparisons: list[Comparison], roles: Mapping[str, Role]) -> list[Finding]:
-    """Claim of arXiv 2510.12026: the gated model learns in context and its ungated twin does not (for ge < ie)."""
-    twins = [c for c in comparisons if "no gate" in c.rival and roles.get(c.rival) == "ablation"]
-    if not twins:
-        return []
-    learns = [c for c in twins if c.model_row["high"] < 0.9 and c.rival_row["low"] > 0.9]
-    fails = [c for c in twins if c.model_row["low"] > 0.9 or c.rival_row["high"] < 0.9]
-    told = "; ".join(
-        f"{c.title + ': ' if c.title else ''}{quantity(c.model_row)} against {quantity(c.rival_row)}" for c in twins
-    )
-    verdict = "agrees" if len(learns) == len(twins) else "disagrees" if len(fails) == len(twins) else "undecided"
-    where = "" if len(twins) == 1 else f" It holds at {len(learns)} of {len(twins)} places of the grid."
+def _twins(results: Results, comparisons: list[Comparison]) -> list[Twins]:
+    """The first model beside the ablation that is the same but for its gate."""
+    config = results.experiment["config"]
+    ungated = {
+        section["label"] or name
+        for name, section in config["learners"].items()
+        if section["kind"] == "one_layer" and section["role"] == "ablation" and section["gate"] == "linear"
+    }
     return [
-        Finding(
-            f"Claim 'the gate makes the model learn in context': at N = {twins[0].num_examples} the squared error "
-            "of the "
-            f"gated model against that of its ungated twin is {told} (predicting zero gives 1; "
-            f"{basis(twins[0].model_row)})."
-            f"{where}",
-            verdict,
-        )
+        Twins(c.title, c.place.get("link", config["prompts"]["link"]), c.num_examples, c.model_row, c.rival_row)
+        for c in comparisons
+        if c.rival in ungated
     ]
 
 
@@ -205,7 +200,10 @@ def _paired_table(model: str, comparisons: list[Comparison]) -> list[Table]:
         ]
         for c in comparisons
     ]
-    caption = f"{model} against each rival on the same prompts, at the longest context that both reach."
+    caption = (
+        f"{model} against each rival on the same prompts, at the pretraining length or the longest shorter one that both "
+        "reach."
+    )
     columns = ["prompts", "rival", "N", "model", "rival's error", "model minus rival, paired", "rests on"]
     return [Table("paired", caption, columns, rows)]
 

@@ -1,0 +1,58 @@
+"""The verdict on the paper's claim follows the numbers, and is only given where the paper claims something."""
+
+import pandas as pd
+import pytest
+
+from iclab.experiments.gate_claim import Twins, gate_findings
+
+
+def _row(value: float, margin: float = 0.05) -> pd.Series:
+    return pd.Series(
+        {
+            "value": value,
+            "low": value - margin,
+            "high": value + margin,
+            "num_seeds": 5,
+            "num_prompts": 64,
+            "interval": "bootstrap",
+        }
+    )
+
+
+def _twins(gated: float, ungated: float, link: object = "he3", title: str = "") -> Twins:
+    return Twins(title, link, 256, _row(gated), _row(ungated))
+
+
+@pytest.mark.parametrize(
+    ("gated", "ungated", "verdict"),
+    [
+        (0.4, 1.0, "agrees"),
+        (1.0, 1.0, "disagrees"),
+        (0.4, 0.4, "disagrees"),
+        (0.88, 1.0, "undecided"),
+        (0.4, 0.92, "undecided"),
+    ],
+)
+def test_verdict_of_one_place(gated: float, ungated: float, verdict: str) -> None:
+    (finding,) = gate_findings([_twins(gated, ungated)])
+    assert finding.verdict == verdict
+    assert "at N = 256" in finding.text
+    assert "5 seeds, 64 prompts each" in finding.text
+
+
+def test_places_are_counted_and_only_unanimity_decides() -> None:
+    (finding,) = gate_findings([_twins(0.4, 1.0, title="r = 2"), _twins(1.0, 1.0, title="r = 8")])
+    assert finding.verdict == "undecided"
+    assert "holds at 1 of 2 places and fails at 1" in finding.text
+    assert "r = 8: 1 (0.95 to 1.05) against 1 (0.95 to 1.05)" in finding.text
+
+
+@pytest.mark.parametrize("link", ["he2", "tanh", [0, 1], "z2exp"])
+def test_nothing_is_claimed_where_the_exponents_are_equal(link: object) -> None:
+    (finding,) = gate_findings([_twins(0.4, 1.0, link)])
+    assert finding.verdict == "information"
+    assert "ge = ie" in finding.text
+
+
+def test_no_twins_no_finding() -> None:
+    assert gate_findings([]) == []
