@@ -201,8 +201,8 @@ def _paired_table(model: str, comparisons: list[Comparison]) -> list[Table]:
         for c in comparisons
     ]
     caption = (
-        f"{model} against each rival on the same prompts, at the pretraining length or the longest shorter one that both "
-        "reach."
+        f"{model} against each rival on the same prompts, at the pretraining length or the longest shorter one that "
+        "both reach."
     )
     columns = ["prompts", "rival", "N", "model", "rival's error", "model minus rival, paired", "rests on"]
     return [Table("paired", caption, columns, rows)]
