@@ -294,7 +294,7 @@ def test_the_bootstrap_interval_of_a_slope_covers_the_truth():
     for trial in range(100):
         rng = np.random.default_rng(trial)
         y = x**-1.0 * np.exp(0.3 * rng.normal(size=(12, 4)))
-        slope = scaling_slope(x.tolist(), y, resamples=400)
+        slope = scaling_slope(x.tolist(), y)
         assert slope.kind == "bootstrap"
         covered += slope.low <= -1.0 <= slope.high
     assert 80 <= covered <= 99

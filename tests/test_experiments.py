@@ -39,6 +39,7 @@ TINY_ERROR = [
     "learners.kernel_support.tune_prompts=2",
     "learners.kernel_support.max_examples=16",
     "learners.oracle.calibration_tasks=16",
+    "learners.oracle_head.calibration_tasks=16",
 ]
 
 
@@ -146,8 +147,8 @@ def test_error_reading_pairs_on_the_prompts_that_both_saw(tmp_path: Path) -> Non
     panel = reading.figures[0].panels[0]
     roles = {s.label: s.role for s in panel.series}
     assert roles["Mamba, two-stage"] == "model"
-    assert roles["oracle readout, told the support"] == "ceiling"
-    assert roles["exact alignment, optimal readout"] == "theory"
+    assert roles["oracle, direction of S_1"] == "ceiling"
+    assert roles["exact alignment, Gaussian state"] == "theory"
     assert {place for place, _ in panel.vertical} == {32.0}
 
 
@@ -161,6 +162,10 @@ def test_error_reading_pairs_on_the_prompts_that_both_saw(tmp_path: Path) -> Non
         ("oh2025/error", ["learners.mamba.pretraining.degrees=[3]"], "degrees"),
         ("oh2025/error", ["learners.no_gate.label='Mamba, two-stage'"], "same label"),
         ("oh2025/error", ["prompts.link=1/z"], "cannot be used"),
+        ("oh2025/error", ["learners.no_gate.label='zero predictor'"], "which every run measures itself"),
+        ("oh2025/error", ["learners.mamba.clip=3"], "clipped"),
+        ("oh2025/error", ["learners.mamba.gate=exp", "prompts.link=he3"], "does not exist"),
+        ("oh2025/alignment", ["gates.mamba.clip=3"], "clip"),
         ("oh2025/alignment", ["prompts.inputs=uniform"], "gaussian"),
         ("oh2025/alignment", ["num_examples=[0]"], "lengths >= 1"),
         ("oh2025/support", ["prompts.intrinsic_dim=16", "prompts.ambient_dim=16"], "every coordinate"),

@@ -19,8 +19,8 @@ def _row(value: float, margin: float = 0.05) -> pd.Series:
     )
 
 
-def _twins(gated: float, ungated: float, link: object = "he3", title: str = "") -> Twins:
-    return Twins(title, link, 256, _row(gated), _row(ungated))
+def _twins(gated: float, ungated: float, link: object = "he3", title: str = "", zero: float = 1.0) -> Twins:
+    return Twins(title, link, 256, _row(gated), _row(ungated), zero)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,13 @@ def test_verdict_of_one_place(gated: float, ungated: float, verdict: str) -> Non
     assert finding.verdict == verdict
     assert "at N = 256" in finding.text
     assert "5 seeds, 64 prompts each" in finding.text
+
+
+def test_the_threshold_follows_the_error_of_predicting_zero() -> None:
+    """On uniform inputs predicting zero may have error 0.4; a model at 0.4 has then learned nothing."""
+    (finding,) = gate_findings([_twins(0.42, 0.42, zero=0.4)])
+    assert finding.verdict == "disagrees"
+    assert "predicting zero gives 0.4" in finding.text
 
 
 def test_places_are_counted_and_only_unanimity_decides() -> None:

@@ -1,6 +1,7 @@
 """Error curves, paired intervals, scaling slopes and probes."""
 
 from iclab.evaluation.curve import METRICS, Curve, error_curve, predict_at
+from iclab.evaluation.head_oracle import HeadReadout
 from iclab.evaluation.intervals import Interval, interval
 from iclab.evaluation.measurement import STATISTICS, Measurement, pooled_value
 from iclab.evaluation.oracles import DirectionReadout, readout_error
@@ -13,6 +14,7 @@ __all__ = [
     "Alignment",
     "Curve",
     "DirectionReadout",
+    "HeadReadout",
     "Interval",
     "Measurement",
     "Slope",

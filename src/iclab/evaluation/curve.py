@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from iclab.estimators.base import Learner
 from iclab.evaluation.intervals import Interval, interval
 from iclab.evaluation.measurement import Measurement
 from iclab.prompts import Prompts
+from iclab.prompts.batch import check_finite
 
 METRICS = ("squared_error", "absolute_error", "noisy_squared_error", "noisy_absolute_error")
 """Against the clean target, and against the noisy label (whose floor is the noise itself)."""
@@ -87,7 +88,8 @@ def error_curve(
     Args:
         learners: by the name to use in results, or a sequence that brings its own names.
         prompts: a batch, or batches that are measured one after another (bounded memory). A shorter context is the
-            beginning of the longer one, and the queries are the same.
+            beginning of the longer one, and the queries are the same. Learners receive copies without the answers: no
+            labels of queries, no targets, no directions.
         num_examples: the context lengths, each at most that of the prompts.
         label_variance: squared errors are divided by it, absolute errors by its square root. State it with the result.
 
@@ -96,6 +98,8 @@ def error_curve(
         prompts carry none; prompts with unlabelled queries cannot be scored at all.
     """
     by_name = learners if isinstance(learners, Mapping) else _named(learners)
+    if not by_name:
+        raise InputError("no learners to measure; expected at least one")
     check_positive("label_variance", label_variance)
     lengths = tuple(check_integer("num_examples", n, 0) for n in num_examples)
     if not lengths:
@@ -104,11 +108,13 @@ def error_curve(
     for batch in [prompts] if isinstance(prompts, Prompts) else prompts:
         _check_scorable(batch, lengths)
         for name, learner in by_name.items():
-            predictions = predict_at(learner, batch, lengths)
+            predictions = _checked(name, predict_at(learner, _blind(batch), lengths), batch, lengths)
             for metric, errors in _errors(predictions, batch, label_variance).items():
                 rows.setdefault(metric, {}).setdefault(name, []).append(errors)
     if not rows:
         raise InputError("no prompts to measure on; expected at least one batch")
+    if len({sum(part.shape[1] for part in parts) for by_learner in rows.values() for parts in by_learner.values()}) > 1:
+        raise InputError("some batches have clean targets and others have none; measure them apart")
     return {
         metric: {name: Curve(name, metric, lengths, (np.concatenate(parts, 1),)) for name, parts in by_learner.items()}
         for metric, by_learner in rows.items()
@@ -120,12 +126,30 @@ def predict_at(learner: Learner, prompts: Prompts, num_examples: Sequence[int]) 
     own = getattr(learner, "predict_at", None)
     if own is not None:
         return own(prompts, num_examples)
-    return torch.stack([learner.predict(prompts.prefix(n)) for n in num_examples])
+    return torch.stack([torch.as_tensor(learner.predict(prompts.prefix(n))) for n in num_examples])
+
+
+def _blind(prompts: Prompts) -> Prompts:
+    """A copy without the answers: labels of queries are NaN, targets and directions are gone. Being a copy, what a
+    learner does to it reaches no other learner."""
+    labels = prompts.labels.clone()
+    labels[:, prompts.num_examples :] = float("nan")
+    return replace(prompts, inputs=prompts.inputs.clone(), labels=labels, targets=None, directions=None)
+
+
+def _checked(name: str, predictions: object, prompts: Prompts, lengths: Sequence[int]) -> Tensor:
+    """Predictions as a float64 tensor on the CPU, after checking their shape and that they are finite."""
+    tensor = torch.as_tensor(predictions).detach().double().cpu()
+    expected = (len(lengths), prompts.batch_size, prompts.num_queries)
+    if tuple(tensor.shape) != expected:
+        raise InputError(
+            f"{name} predicts an array of shape {tuple(tensor.shape)}; expected {expected} (lengths, prompts, queries)"
+        )
+    return check_finite(f"a prediction of {name}", tensor)
 
 
 def _errors(predictions: Tensor, prompts: Prompts, label_variance: float) -> dict[str, np.ndarray]:
     """Per metric ``(lengths, B)``, averaged over queries."""
-    predictions = predictions.double().cpu()
     truths = {"noisy_": prompts.query_labels.double().cpu()}
     if prompts.targets is not None:
         truths[""] = prompts.query_targets.double().cpu()
@@ -138,6 +162,8 @@ def _errors(predictions: Tensor, prompts: Prompts, label_variance: float) -> dic
 
 
 def _named(learners: Sequence[Learner]) -> dict[str, Learner]:
+    if not isinstance(learners, Sequence):
+        raise InputError(f"learners is {learners!r}; expected a mapping from names to learners, or a list of learners")
     names = [learner.name for learner in learners]
     if len(set(names)) != len(names):
         raise InputError(f"two learners have the same name in {names}; pass a mapping of distinct names")

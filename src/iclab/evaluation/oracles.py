@@ -1,4 +1,4 @@
-"""Learners that are told what a learner must find out: ceilings for error curves."""
+"""A learner that is told the support and the link, and reads the direction that a gate finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _BATCH = 64
 
 
 class DirectionReadout:
-    """The population-optimal readout of the direction that a gate finds: a ceiling for the one-layer model.
+    """The population-optimal readout of the direction of ``S_1``.
+
+    It may normalise each prompt by its own ``|S_1|``, which the model's head cannot (see `HeadReadout`); it does not
+    use what ``|S_1|`` tells about the quality of the direction, nor the degree-2 block. So it bounds readouts of the
+    direction, and nothing else.
 
     The oracle is told the support and the link. It reads ``u = <S_1, x>/|S_1|`` on the support, which is standard
     normal and has correlation ``rho`` with ``<beta, x>``, the cosine of ``S_1`` with ``beta``. The best prediction from

@@ -9,8 +9,6 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from iclab.errors import InputError, check_positive
-from iclab.evaluation.intervals import MIN_SEEDS_FOR_BAND
-from iclab.prompts import Stream
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,7 @@ class Slope:
         slope, low, high: the exponent and its interval; ``nan`` ends where there are too few points for one.
         intercept: natural logarithm of y at x = 1.
         level: coverage.
-        kind: ``bootstrap`` over seeds (5 or more) or ``regression`` (Student-t of the residuals of the mean curve).
+        kind: ``seeds`` (Student's interval of the slopes of the seeds) or ``regression`` (of one curve's residuals).
         num_points: points used.
     """
 
@@ -34,44 +32,44 @@ class Slope:
     num_points: int
 
 
-def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95, resamples: int = 2000) -> Slope:
+def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> Slope:
     """Exponent of a power law.
 
     Args:
         x: ``(k,)`` positive, at least two different values.
-        y: ``(k,)``, or ``(seeds, k)``; points that are NaN or not positive in the mean are left out.
+        y: ``(k,)``, or ``(seeds, k)``; columns with an entry that is not finite and positive are left out.
         level: coverage of the interval.
 
+    With several seeds each gives a slope; the result is their mean, with Student's interval over seeds (kind
+    ``seeds``). With one curve the interval is that of the regression, which knows the scatter around a line and
+    nothing else.
+
     Raises:
-        InputError: when fewer than two usable points remain.
+        InputError: when fewer than two usable points remain, or for a level outside (0, 1).
     """
     values = np.atleast_2d(np.asarray(y, dtype=float))
     places = np.asarray(x, dtype=float)
     if values.shape[1] != len(places):
         raise InputError(f"x has {len(places)} values and y {values.shape[1]}; expected one y for each x")
-    mean = values.mean(0)
-    usable = np.isfinite(mean) & (mean > 0) & (places > 0)
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}; expected a number between 0 and 1")
+    usable = (np.isfinite(values) & (values > 0)).all(0) & (places > 0)
     if usable.sum() < 2 or len(np.unique(places[usable])) < 2:
         raise InputError(f"a slope needs two usable points and has {int(usable.sum())}; widen the grid")
-    log_x, log_y = np.log(places[usable]), np.log(mean[usable])
-    slope, intercept = np.polyfit(log_x, log_y, 1)
+    log_x, log_y = np.log(places[usable]), np.log(values[:, usable])
+    centred = log_x - log_x.mean()
+    slopes = log_y @ centred / (centred @ centred)
+    slope, intercept = float(slopes.mean()), float(log_y.mean() - slopes.mean() * log_x.mean())
     seeds, points = len(values), int(usable.sum())
-    if seeds >= MIN_SEEDS_FOR_BAND:
-        picks = Stream(0).child("slope").numpy(0).integers(seeds, size=(resamples, seeds))
-        curves = values[:, usable][picks].mean(1)
-        curves = curves[(curves > 0).all(1)]
-        centred = log_x - log_x.mean()
-        draws = (np.log(curves) @ centred) / (centred @ centred)
-        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-        return Slope(float(slope), float(low), float(high), float(intercept), level, "bootstrap", points)
+    if seeds > 1:
+        margin = student_t.ppf((1 + level) / 2, seeds - 1) * slopes.std(ddof=1) / np.sqrt(seeds)
+        return Slope(slope, slope - margin, slope + margin, intercept, level, "seeds", points)
     if points < 3:
-        return Slope(float(slope), float("nan"), float("nan"), float(intercept), level, "regression", points)
-    residual = log_y - intercept - slope * log_x
-    error = np.sqrt((residual @ residual) / (points - 2) / ((log_x - log_x.mean()) ** 2).sum())
+        return Slope(slope, float("nan"), float("nan"), intercept, level, "regression", points)
+    residual = log_y[0] - intercept - slope * log_x
+    error = np.sqrt((residual @ residual) / (points - 2) / (centred @ centred))
     margin = student_t.ppf((1 + level) / 2, points - 2) * error
-    return Slope(
-        float(slope), float(slope - margin), float(slope + margin), float(intercept), level, "regression", points
-    )
+    return Slope(slope, slope - margin, slope + margin, intercept, level, "regression", points)
 
 
 def examples_to_reach(num_examples: Sequence[int], errors: Sequence[float], target: float) -> float:

@@ -76,7 +76,7 @@ def run_cell(config: AlignmentConfig) -> list[Measurement]:
 
 
 def _moments(config: AlignmentConfig, gate: Gate) -> GateMoments | None:
-    """The exact moments, or ``None`` where they do not exist (an exponential tilt of unbounded labels)."""
+    """The exact moments, or ``None`` where an exponential tilt has none (unbounded labels)."""
     from iclab.theory import GateMoments
 
     model = gate.build(config.prompts.ambient_dim, 1)
@@ -84,9 +84,11 @@ def _moments(config: AlignmentConfig, gate: Gate) -> GateMoments | None:
         config.prompts.make_link(), config.prompts.noise, gate.rho, model.bias, max(config.num_examples), gate=gate.gate
     )
     try:
-        moments.token  # noqa: B018 - the integrals are computed here
+        _ = moments.token
     except InputError:
-        return None
+        if gate.gate == "exp":
+            return None
+        raise
     return moments
 
 
@@ -96,6 +98,11 @@ def check(config: AlignmentConfig) -> None:
     check_prompts_fit("num_examples", _BATCH, max(config.num_examples), config.prompts.ambient_dim)
     if config.prompts.inputs != "gaussian":
         raise InputError(f"prompts.inputs is {config.prompts.inputs!r}; the exact curve is for gaussian inputs")
+    clipped = [name for name, gate in config.gates.items() if gate.clip is not None]
+    if clipped:
+        raise InputError(f"gates.{clipped[0]}.clip is set; the exact curve is for unclipped labels: leave clip unset")
+    for gate in config.gates.values():
+        _moments(config, gate)
     if min(config.num_examples) < 1:
         raise InputError(f"num_examples is {config.num_examples}; expected lengths >= 1")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iclab.experiments.error_names import ZERO
 from iclab.experiments.error_scaling import scaling
 from iclab.experiments.gate_claim import Twins, gate_findings
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Table
@@ -38,6 +39,7 @@ class Comparison:
     model_row: pd.Series
     rival_row: pd.Series
     gap: Difference
+    zero: float
 
     @property
     def relation(self) -> str:
@@ -60,7 +62,7 @@ def read(results: Results) -> Reading:
     figure = Figure(
         "error",
         "Squared error against the clean target, divided by the label variance, on the same prompts for every learner. "
-        "Curves that leave the panel upwards are above 1.6.",
+        "Curves that leave a panel upwards are above 1.6 times the error of predicting zero.",
         panels,
     )
     scaling_figures, scaling_tables, scaling_findings = scaling(errors, roles)
@@ -86,27 +88,36 @@ def read(results: Results) -> Reading:
         notes=[
             "Errors are against the clean target; results.csv also holds absolute errors and errors against "
             "noisy labels.",
-            "The exact curve is what a fixed readout of <S_1, x> on the support would reach if the state were "
-            "Gaussian, "
-            "from the exact alignment of the gate. It describes the mechanism and is no bound: a prompt's |S_1| "
-            "tells how "
-            "well its direction is known, and a model may use that.",
-            "The oracle is told the support and the link and reads the direction of S_1 in the best possible way, "
-            "calibrated on tasks of its own stream.",
+            "The exact curve is the error of reading a Gaussian state that has the exact alignment of the gate: "
+            "sum_k c_k^2 (1 - a^(2k)). It is close to the best fixed head while |S_1| varies little from prompt to "
+            "prompt, and bounds nothing otherwise.",
+            "The oracles are told the support and are calibrated on tasks of their own stream. One reads the direction "
+            "of S_1 optimally, normalising each prompt by its own |S_1|, which the model's head cannot do; the other "
+            "has the best fixed head for <S_1, x>.",
         ],
     )
 
 
+def _zero(part: pd.DataFrame) -> float:
+    """The error of predicting zero on the prompts of this place."""
+    return float(part[part["learner"] == ZERO]["value"].iloc[0])
+
+
 def _panel(title: str, part: pd.DataFrame, roles: Mapping[str, Role], lengths: list[int]) -> Panel:
+    zero = _zero(part)
     return Panel(
         title,
         "context examples N",
         "squared error / label variance",
-        [series(rows, "num_examples", name, roles.get(name, "theory")) for name, rows in by_learner(part, roles)],
+        [
+            series(rows, "num_examples", name, roles.get(name, "theory"))
+            for name, rows in by_learner(part, roles)
+            if name != ZERO
+        ],
         "log2",
         vertical=[(float(n), "N_pt") for n in lengths],
-        horizontal=[(1.0, "zero predictor")],
-        y_limits=(0.0, 1.6),
+        horizontal=[(zero, "predicting zero")],
+        y_limits=(0.0, 1.6 * zero),
     )
 
 
@@ -142,7 +153,7 @@ def _compare(
         at_n = part[part["num_examples"] == n]
         row, rival_row = (at_n[at_n["learner"] == name].iloc[0] for name in (model, rival))
         gap = results.difference(model, rival, "squared_error", num_examples=n, **place)
-        found.append(Comparison(title, place, rival, n, row, rival_row, gap))
+        found.append(Comparison(title, place, rival, n, row, rival_row, gap, _zero(part)))
     return found
 
 
@@ -175,7 +186,7 @@ def _twins(results: Results, comparisons: list[Comparison]) -> list[Twins]:
         if section["kind"] == "one_layer" and section["role"] == "ablation" and section["gate"] == "linear"
     }
     return [
-        Twins(c.title, c.place.get("link", config["prompts"]["link"]), c.num_examples, c.model_row, c.rival_row)
+        Twins(c.title, c.place.get("link", config["prompts"]["link"]), c.num_examples, c.model_row, c.rival_row, c.zero)
         for c in comparisons
         if c.rival in ungated
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iclab.experiments.error_names import ZERO
 from iclab.experiments.reading import Figure, Finding, Panel, Role, Series, Table, Verdict
 from iclab.experiments.series import SHORT_NAMES, by_learner, number, text
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 TARGETS = (0.7, 0.5)
 _AXES = (("intrinsic_dim", "ambient_dim"), ("ambient_dim", "intrinsic_dim"))
+_FLAT = 0.25
 _CLAIMS = {"intrinsic_dim": "growth like r^ge", "ambient_dim": "no dependence on d"}
 
 Reached = dict[float, list[float]]  # value of the axis -> the N of each seed, NaN where it is never reached
@@ -35,6 +37,8 @@ def scaling(errors: pd.DataFrame, roles: Mapping[str, Role]) -> tuple[list[Figur
                 where = "" if value is None else f"{SHORT_NAMES[other]} = {text(value)}"
                 curves = []
                 for name, learner_rows in by_learner(part, roles):
+                    if name == ZERO:
+                        continue
                     role = roles.get(name, "theory")
                     reached = _reached(learner_rows, axis, target)
                     means = [float(np.mean(seeds)) for seeds in reached.values()]
@@ -118,9 +122,9 @@ def _finding(name: str, axis: str, where: str, target: float, slope: Slope | Non
 
 
 def _verdict(axis: str, slope: Slope) -> Verdict:
-    """Only "no dependence on d" is sharp enough for a verdict at these sizes."""
+    """Only "no dependence on d" is sharp enough for a verdict at these sizes: within a quarter of zero, or outside."""
     if axis != "ambient_dim" or not np.isfinite(slope.low):
         return "information"
-    if slope.low <= 0 <= slope.high or abs(slope.slope) < 0.1:
+    if max(-slope.low, slope.high) < _FLAT:
         return "agrees"
-    return "disagrees" if abs(slope.slope) > 0.5 else "undecided"
+    return "disagrees" if slope.low > _FLAT or slope.high < -_FLAT else "undecided"

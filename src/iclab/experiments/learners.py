@@ -139,20 +139,22 @@ class KernelRidgeLearner(Config):
         return sorted({min(n, longest) for n in self.tune_examples})
 
 
-class DirectionOracle(Gate):
-    """The ceiling: support told, optimal readout of the gate's direction; see `iclab.evaluation.DirectionReadout`."""
+class Oracle(Gate):
+    """A learner that is told the support: ``direction_readout`` reads the direction of ``S_1`` optimally,
+    ``head_readout`` has the best fixed head; see `iclab.evaluation.DirectionReadout` and `HeadReadout`."""
 
     label: str = ""
-    kind: Literal["direction_readout"] = "direction_readout"
+    kind: Literal["direction_readout", "head_readout"] = "direction_readout"
     role: Literal["ceiling"] = "ceiling"
-    calibration_tasks: int = Field(512, ge=2)
+    calibration_tasks: int = Field(512, ge=3)
 
     def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> Learner:
         """The oracle, calibrated on tasks of its own stream."""
-        from iclab.evaluation import DirectionReadout
+        from iclab.evaluation import DirectionReadout, HeadReadout
 
         model = self.build(prompts.ambient_dim, 1)
-        return DirectionReadout(model, prompts, stream.child("calibration"), lengths, self.calibration_tasks)
+        oracle = DirectionReadout if self.kind == "direction_readout" else HeadReadout
+        return oracle(model, prompts, stream.child("calibration"), lengths, self.calibration_tasks)
 
     def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
         """Rough seconds on one core."""
@@ -187,6 +189,4 @@ class SimpleEstimator(Config):
         return num_prompts * max(lengths) * ambient_dim**2 * 2e-9
 
 
-LearnerSection = Annotated[
-    OneLayer | KernelRidgeLearner | DirectionOracle | SimpleEstimator, Field(discriminator="kind")
-]
+LearnerSection = Annotated[OneLayer | KernelRidgeLearner | Oracle | SimpleEstimator, Field(discriminator="kind")]

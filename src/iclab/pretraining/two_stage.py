@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from iclab.errors import InputError, check_integer, check_positive
+from iclab.memory import check_memory
 from iclab.models import OneLayerMamba, block_degrees
 from iclab.parallel import map_in_order
 from iclab.pretraining.readout import GramStatistics, RidgeFit, ridge
@@ -102,6 +103,11 @@ def two_stage(
             f"holdout_fraction is {holdout_fraction} and head_quantile {head_quantile}; "
             "expected numbers between 0 and 1"
         )
+    if lambda2 is not None:
+        check_positive("lambda2", lambda2)
+    _check_degrees(degrees)
+    _check_stream(stream)
+    check_memory(f"the ridge regression of a head of width {model.width}", 5 * 8.0 * model.width**2)
     start = start_gamma(model, prompts, stream, num_examples, start_scale)
     gradient = gamma_gradient(model, prompts, stream.child("stage1"), stage1_tasks, num_examples)
     set_gamma(model, gradient.mean, degrees)
@@ -149,8 +155,7 @@ def two_stage(
 @torch.no_grad()
 def set_gamma(model: OneLayerMamba, direction: Tensor, degrees: Sequence[int] = (0, 1, 2)) -> None:
     """``gamma = -direction`` on the Hermite ``degrees``, zero elsewhere, scaled to a largest entry of one."""
-    if not set(degrees) <= {0, 1, 2} or not degrees:
-        raise InputError(f"degrees are {list(degrees)}; expected some of 0, 1 and 2")
+    _check_degrees(degrees)
     degree = block_degrees(model.embedding, model.ambient_dim)
     kept = torch.isin(degree, torch.tensor(list(degrees)))
     step = torch.where(kept, -direction.double(), 0.0)
@@ -213,6 +218,16 @@ def _statistics(model: OneLayerMamba, m: Tensor, labels: Tensor) -> GramStatisti
         block = slice(start, start + rows)
         statistics = statistics.add(model.head_features(flat_m[block]).cpu(), flat_labels[block])
     return statistics
+
+
+def _check_degrees(degrees: Sequence[int]) -> None:
+    if not degrees or not set(degrees) <= {0, 1, 2}:
+        raise InputError(f"degrees are {list(degrees)}; expected some of 0, 1 and 2")
+
+
+def _check_stream(stream: Stream) -> None:
+    if not isinstance(stream, Stream):
+        raise InputError(f"stream is {stream!r}; expected a Stream, such as Stream(0).child('pretraining')")
 
 
 def _lengths(stage2_examples: int | Sequence[int] | None, num_examples: int) -> tuple[int, ...]:

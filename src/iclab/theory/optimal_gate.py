@@ -26,6 +26,7 @@ class OptimalGate:
         rho, b: of the gate ``sigmoid(y/rho + b)``.
         alignment: its exact alignment (see `GateMoments.alignment`), with the sign it has.
         num_examples, intrinsic_dim, degree: what it is best for.
+        at_edge: whether it lies at an end of the range searched, so that a better one may lie beyond.
     """
 
     rho: float
@@ -34,6 +35,7 @@ class OptimalGate:
     num_examples: int
     intrinsic_dim: int
     degree: int
+    at_edge: bool
 
 
 def optimal_gate(
@@ -47,9 +49,10 @@ def optimal_gate(
 ) -> OptimalGate:
     """The ``(rho, b)`` with the largest ``|alignment|`` on ``intrinsic_dim`` coordinates at context length N.
 
-    A grid over ``rho`` in [0.05, 200] and ``b`` in [-25, 5], then Nelder-Mead from its best local maxima, within the
-    same ranges. No sampling: every evaluation is exact. Ties are real: once ``b`` is so negative that the gate never
-    saturates, it is an exponential tilt and ``b`` no longer matters.
+    The alignment is the pooled one of `GateMoments.alignment`, which is not the error of any model. A grid over ``rho``
+    in [0.05, 200] root mean squares of the label and ``b`` in [-25, 5], then Nelder-Mead from its best local maxima,
+    within the same ranges. No sampling: every evaluation is exact. Ties are real: once ``b`` is so negative that the
+    gate never saturates, it is an exponential tilt and ``b`` no longer matters.
     """
     return optimal_gate_curve(link, [num_examples], intrinsic_dim, noise=noise, decay=decay, degree=degree)[0]
 
@@ -68,11 +71,18 @@ def optimal_gate_curve(
     lengths = [check_integer("num_examples", n, 1) for n in num_examples]
     if not lengths:
         raise InputError("num_examples is empty; expected at least one context length")
-    gates = [[GateMoments(g, noise, rho, b, 1, decay) for b in _BIASES] for rho in _RHOS]
+    # Only y/rho matters, so the range of rho follows the size of the labels.
+    rhos = _RHOS * (g.variance + g.mean**2 + noise**2) ** 0.5
+    gates = [[GateMoments(g, noise, rho, b, 1, decay) for b in _BIASES] for rho in rhos]
+
+    def inside(point: np.ndarray) -> tuple[float, float]:
+        return (
+            float(np.exp(np.clip(point[0], np.log(rhos[0]), np.log(rhos[-1])))),
+            float(np.clip(point[1], _BIASES[0], _BIASES[-1])),
+        )
 
     def loss(point: np.ndarray, length: int) -> float:
-        rho = float(np.exp(np.clip(point[0], np.log(_RHOS[0]), np.log(_RHOS[-1]))))
-        b = float(np.clip(point[1], _BIASES[0], _BIASES[-1]))
+        rho, b = inside(point)
         return -abs(GateMoments(g, noise, rho, b, length, decay).alignment(intrinsic_dim, degree))
 
     best = []
@@ -86,21 +96,20 @@ def optimal_gate_curve(
                 method="Nelder-Mead",
                 options={"xatol": 1e-3, "fatol": 1e-7, "maxfev": 80, "initial_simplex": _simplex(rho, b)},
             )
-            for rho, b in _starts(scores)
+            for rho, b in _starts(scores, rhos)
         ]
-        point = min(ends, key=lambda end: end.fun).x
-        rho = float(np.exp(np.clip(point[0], np.log(_RHOS[0]), np.log(_RHOS[-1]))))
-        b = float(np.clip(point[1], _BIASES[0], _BIASES[-1]))
+        rho, b = inside(min(ends, key=lambda end: end.fun).x)
         value = GateMoments(g, noise, rho, b, length, decay).alignment(intrinsic_dim, degree)
-        best.append(OptimalGate(rho, b, value, length, intrinsic_dim, degree))
+        edge = not rhos[0] * 1.001 < rho < rhos[-1] * 0.999 or b in _BIASES[[0, -1]]
+        best.append(OptimalGate(rho, b, value, length, intrinsic_dim, degree, bool(edge)))
     return best
 
 
-def _starts(scores: np.ndarray) -> list[tuple[float, float]]:
+def _starts(scores: np.ndarray, rhos: np.ndarray) -> list[tuple[float, float]]:
     """The highest local maxima of the grid: a steep and a shallow gate can each be best in their own region."""
     peaks = np.argwhere(scores >= maximum_filter(scores, size=3, mode="nearest"))
     order = sorted(peaks, key=lambda place: -scores[tuple(place)])[:_STARTS]
-    return [(float(_RHOS[i]), float(_BIASES[j])) for i, j in order]
+    return [(float(rhos[i]), float(_BIASES[j])) for i, j in order]
 
 
 def _simplex(rho: float, b: float) -> np.ndarray:
