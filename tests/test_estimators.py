@@ -140,9 +140,9 @@ def test_bad_prompts_are_refused(learner):
     labels[1, 3] = torch.nan
     inputs[0, 2, 0] = torch.inf
     with pytest.raises(InputError, match=r"labels of the context is nan at \(1, 3\)"):
-        learner.predict(dataclasses.replace(prompts, labels=labels))
+        learner.predict(dataclasses.replace(prompts, labels=labels, trusted=True))
     with pytest.raises(InputError, match=r"inputs is inf at \(0, 2, 0\)"):
-        learner.predict_prefixes(dataclasses.replace(prompts, inputs=inputs))
+        learner.predict_prefixes(dataclasses.replace(prompts, inputs=inputs, trusted=True))
     with pytest.raises(InputError, match=r"num_examples is 6; expected an integer in \[0, 5\]"):
         learner.predict_at(prompts, [6])
     with pytest.raises(InputError, match="empty"):

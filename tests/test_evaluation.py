@@ -28,14 +28,17 @@ LAW = SingleIndex(4, 2, "he3", noise=0.5)
 
 
 class Offset:
-    """Predicts the clean target plus ``size / (1 + N)``, so every error is known."""
+    """Predicts the clean target plus ``size / (1 + N)``, so every error is known. It is told the targets beforehand:
+    from the prompts it cannot learn them."""
 
     def __init__(self, size: float, name: str = "offset") -> None:
         self.size = size
         self.name = name
 
     def predict(self, prompts: Prompts) -> torch.Tensor:
-        return prompts.query_targets + self.size / (1 + prompts.num_examples)
+        known = draw()
+        rows = [int((known.queries[:, 0, 0] == first).nonzero()[0, 0]) for first in prompts.queries[:, 0, 0]]
+        return known.query_targets[rows] + self.size / (1 + prompts.num_examples)
 
 
 def draw(batch: int = 40, count: int = 8, queries: int = 3) -> Prompts:
@@ -53,6 +56,60 @@ def test_a_known_error_is_measured():
     for metric, power in [("noisy_squared_error", 2), ("noisy_absolute_error", 1)]:
         by_hand = [np.mean(np.abs(e - noise) ** power) for e in expected]
         np.testing.assert_allclose(curves[metric]["offset"].values, by_hand, rtol=1e-12)
+
+
+class Peeking:
+    """Returns whatever answers the prompts carry, and spoils them for the next."""
+
+    name = "peeking"
+
+    def predict(self, prompts: Prompts) -> torch.Tensor:
+        assert prompts.targets is None
+        assert prompts.directions is None
+        assert bool(torch.isnan(prompts.query_labels).all())
+        prompts.inputs.zero_()
+        return torch.zeros(prompts.queries.shape[:2])
+
+
+def test_learners_are_measured_blind_and_cannot_spoil_each_other():
+    alone = error_curve([Offset(6.0)], draw(), [0, 5])["squared_error"]["offset"]
+    beside = error_curve({"peeking": Peeking(), "offset": Offset(6.0)}, draw(), [0, 5])["squared_error"]["offset"]
+    assert np.array_equal(alone.samples[0], beside.samples[0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [
+        (lambda p: torch.zeros(p.batch_size, 1), "expected"),
+        (lambda p: torch.zeros(p.num_queries, p.batch_size), "expected"),
+        (lambda p: torch.zeros(p.batch_size, p.num_queries, 1), "expected"),
+        (lambda p: torch.full((p.batch_size, p.num_queries), float("nan")), "nan"),
+    ],
+)
+def test_predictions_of_another_shape_or_not_finite_are_refused(answer, word):
+    class Wrong:
+        name = "wrong"
+        predict = staticmethod(answer)
+
+    with pytest.raises(InputError, match=word):
+        error_curve([Wrong()], draw(), [2])
+
+
+def test_arrays_and_tensors_that_require_gradients_are_predictions_too():
+    class Array:
+        name = "array"
+
+        def predict(self, prompts: Prompts) -> np.ndarray:
+            return np.zeros(tuple(prompts.queries.shape[:2]))
+
+    class Graph:
+        name = "graph"
+
+        def predict(self, prompts: Prompts) -> torch.Tensor:
+            return torch.zeros(prompts.queries.shape[:2], requires_grad=True)
+
+    curves = error_curve([Array(), Graph()], draw(), [2])["squared_error"]
+    assert np.array_equal(curves["array"].samples[0], curves["graph"].samples[0])
 
 
 def test_the_floor_of_the_noisy_error_is_the_noise():
@@ -289,15 +346,23 @@ def test_the_regression_interval_is_that_of_scipy():
     assert (ours.low, ours.high) == (pytest.approx(peer.slope - margin), pytest.approx(peer.slope + margin))
 
 
-def test_the_bootstrap_interval_of_a_slope_covers_the_truth():
+@pytest.mark.parametrize("seeds", [2, 3, 5, 12])
+def test_the_interval_of_a_slope_covers_the_truth_as_often_as_it_says(seeds):
+    """Seeds whose slopes differ, and lengths of one seed that err together, as nested prompts do."""
     x, covered = np.array([16.0, 32, 64, 128]), 0
-    for trial in range(100):
-        rng = np.random.default_rng(trial)
-        y = x**-1.0 * np.exp(0.3 * rng.normal(size=(12, 4)))
+    for trial in range(400):
+        rng = np.random.default_rng([seeds, trial])
+        slopes = -1.0 + 0.3 * rng.normal(size=(seeds, 1))
+        y = x**slopes * np.exp(0.3 * rng.normal(size=(seeds, 1)) + 0.02 * rng.normal(size=(seeds, 4)))
         slope = scaling_slope(x.tolist(), y)
-        assert slope.kind == "bootstrap"
+        assert slope.kind == "seeds"
         covered += slope.low <= -1.0 <= slope.high
-    assert 80 <= covered <= 99
+    assert 0.92 * 400 <= covered <= 0.98 * 400
+
+
+def test_a_level_outside_zero_and_one_is_refused():
+    with pytest.raises(InputError, match="level"):
+        scaling_slope([1.0, 2.0], np.array([1.0, 2.0]), level=2)
 
 
 @pytest.mark.parametrize(("x", "y"), [([1.0, 2.0], [1.0, np.nan]), ([2.0, 2.0], [1.0, 3.0]), ([1.0], [1.0])])

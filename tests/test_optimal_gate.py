@@ -5,6 +5,7 @@ import pytest
 from scipy.special import log_expit
 
 from iclab.errors import InputError
+from iclab.links import make_link
 from iclab.theory import GateMoments, optimal_gate
 from iclab.theory.optimal_gate import optimal_gate_curve
 
@@ -17,22 +18,41 @@ CASES = [
 ]
 
 
+def best_label_square(link: str, noise: float) -> float:
+    g = make_link(link)
+    return g.mean**2 + g.variance + noise**2
+
+
+@pytest.mark.parametrize("scale", ["0.01", "1000"])
+def test_the_best_gate_does_not_depend_on_the_size_of_the_labels(scale):
+    plain, scaled = optimal_gate("he3", 1024, 4), optimal_gate(f"{scale}*he3(z)", 1024, 4)
+    assert scaled.alignment == pytest.approx(plain.alignment, abs=1e-5)
+    assert scaled.rho == pytest.approx(float(scale) * plain.rho, rel=0.05)
+    assert not scaled.at_edge
+
+
+def test_an_optimum_at_the_end_of_the_range_says_so():
+    # For the even He_2 no gate has a degree-1 signal; for exp the best gate is shallower than the range allows.
+    assert optimal_gate("exp(z)", 256, 4).at_edge
+
+
 @pytest.mark.parametrize(("link", "count", "r", "noise", "decay", "degree"), CASES)
 def test_no_gate_of_a_random_search_does_better(link, count, r, noise, decay, degree):
     best = optimal_gate(link, count, r, noise=noise, decay=decay, degree=degree)
     exact = GateMoments(link, noise, best.rho, best.b, count, decay).alignment(r, degree)
     assert best.alignment == exact
     assert (best.num_examples, best.intrinsic_dim, best.degree) == (count, r, degree)
-    assert 0.0499 <= best.rho <= 200.0001
+    size = float(np.sqrt(best_label_square(link, noise)))
+    assert 0.0499 * size <= best.rho <= 200.0001 * size
     assert -25 <= best.b <= 5  # the ranges that its docstring names
     rng = np.random.default_rng(0)
     for _ in range(150):
-        rho, b = float(np.exp(rng.uniform(np.log(0.05), np.log(200)))), float(rng.uniform(-25, 5))
+        rho, b = float(size * np.exp(rng.uniform(np.log(0.05), np.log(200)))), float(rng.uniform(-25, 5))
         other = GateMoments(link, noise, rho, b, count, decay).alignment(r, degree)
         assert abs(other) <= abs(exact) + 1e-4, (rho, b)
     # Nor does a step in any direction from it.
     for scale, shift in [(0.9, 0), (1.1, 0), (1, -0.3), (1, 0.3)]:
-        rho, b = float(np.clip(best.rho * scale, 0.05, 200)), float(np.clip(best.b + shift, -25, 5))
+        rho, b = float(np.clip(best.rho * scale, 0.05 * size, 200 * size)), float(np.clip(best.b + shift, -25, 5))
         assert abs(GateMoments(link, noise, rho, b, count, decay).alignment(r, degree)) <= abs(exact) + 1e-6
 
 

@@ -221,7 +221,7 @@ def test_a_covariance_is_the_covariance_of_the_inputs():
         ({"rotation": "fixed"}, "rotation"),
         ({"rotation": np.eye(3)}, "rotation has shape"),
         ({"rotation": 2 * np.eye(4)}, "not orthogonal"),
-        ({"rotation": [[1, 0], [0]]}, "no rectangular array"),
+        ({"rotation": [[1, 0], [0]]}, "no rectangular array of real numbers"),
         ({"inputs": "cauchy"}, "cauchy"),
         ({"inputs": InputLaw(covariance=((1.0,),))}, "covariance"),
         ({"link": "exp(z**2)"}, "link"),

@@ -21,8 +21,8 @@ class HeadReadout:
     """The population-optimal fixed readout ``E[g(<beta, x>) | <S_1, x>]`` of the degree-1 block on the true support.
 
     This is what a perfect ``gamma`` and a perfect head would reach at each context length. The conditional mean is
-    taken from calibration tasks: means over bins of equal mass, interpolated linearly. Unlike `DirectionReadout` it cannot
-    normalise a prompt by its own ``|S_1|``, and neither can the model's head.
+    taken from calibration tasks: means over bins of equal mass, interpolated linearly. Unlike `DirectionReadout` it
+    cannot normalise a prompt by its own ``|S_1|``, and neither can the model's head.
 
     Args:
         model: supplies the gate; ``gamma`` and the head are not used.

@@ -35,6 +35,8 @@ class HermiteSeries(Link):
 
     def __init__(self, coefficients: Sequence[float] | np.ndarray, name: str | None = None) -> None:
         try:
+            if np.iscomplexobj(coefficients):  # a conversion would drop the imaginary part
+                raise TypeError
             c = np.asarray(coefficients, dtype=float)
         except (TypeError, ValueError):
             c = np.empty(0)

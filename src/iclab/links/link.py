@@ -5,18 +5,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TypeVar, cast
+from numbers import Real
+from typing import NoReturn, TypeVar, cast, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from iclab.errors import InputError
-from iclab.links.quadrature import gaussian_integrals
+from iclab.links.quadrature import ConvergenceError, gaussian_integrals
 
 ArrayLike = TypeVar("ArrayLike", np.ndarray, Tensor)
 
 
+FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a user's function may raise when it is given an array it was not written for."""
 _SMALLEST_VARIANCE, _LARGEST_VARIANCE = 1e-200, 1e200
 
 
@@ -48,7 +60,15 @@ class Link:
         """``g(z)`` elementwise; implemented by each kind of link."""
         raise TypeError(f"{type(self).__name__} does not define evaluate")
 
-    def __call__(self, z: ArrayLike) -> ArrayLike:
+    @overload
+    def __call__(self, z: float) -> float: ...
+
+    @overload
+    def __call__(self, z: ArrayLike) -> ArrayLike: ...
+
+    def __call__(self, z):
+        if isinstance(z, Real):
+            return float(self.evaluate(np.array([float(z)]))[0])
         return self.evaluate(z)
 
     def __repr__(self) -> str:
@@ -85,8 +105,12 @@ class Link:
             floor = np.array([noise, noise * (noise + 2 * max(square - mean * mean, 0.0) ** 0.5)])
             (rest, variance), _, _ = gaussian_integrals(self._with_square(float(mean)), self.breakpoints, floor=floor)
         except InputError as error:
-            raise InputError(f"the link {self.name!r} cannot be used: {error}") from None
+            raise InputError(f"the link {self.name!r} cannot be used: {self._explain(error)}") from None
         return float(mean + rest), float(variance)
+
+    def _explain(self, error: InputError) -> str:
+        """Why the moments cannot be computed; a kind of link that knows more says more."""
+        return str(error)
 
     def _with_square(self, shift: float) -> Callable[[np.ndarray], np.ndarray]:
         def integrand(z: np.ndarray) -> np.ndarray:
@@ -99,7 +123,16 @@ class Link:
 class FunctionLink(Link):
     """A link from any Python callable that acts elementwise on torch tensors or on NumPy arrays.
 
-    Declare kinks and jumps as ``breakpoints``; without them quadrature still converges, only more slowly.
+    It is given a copy of its argument, so it may write in place.
+
+    Declare its jumps as ``breakpoints``, and kinks and features that are narrow (a bump, a fast oscillation): an
+    integral sees the function at its nodes only, and what lies between two of them is missed. A kink that is not
+    declared only costs time. Integrals are compared on two sets of nodes, and the difference counts as error, so most
+    jumps that slip through one set are noticed; a feature that both sets miss is not.
+
+    Raises:
+        InputError: as `Link`; and where the callable fails on arrays or returns something else than real numbers of
+            the same shape.
     """
 
     def __init__(self, function: Callable, breakpoints: Sequence[float] = (), name: str | None = None) -> None:
@@ -111,21 +144,62 @@ class FunctionLink(Link):
     def evaluate(self, z: ArrayLike) -> ArrayLike:
         if isinstance(z, Tensor):
             if self._on_tensors:
-                return cast(ArrayLike, self.function(z).to(z.dtype))
+                return cast(ArrayLike, self._checked(self._call(z.clone()), z).to(z.dtype))
             return cast(ArrayLike, torch.as_tensor(self._on_array(z.detach().cpu().numpy())).to(z))
+        z = np.asarray(z)
         if self._on_tensors:
-            value = self.function(torch.as_tensor(z))
+            value = self._checked(self._call(torch.tensor(z)), z)
             return cast(ArrayLike, value.detach().cpu().numpy())
         return cast(ArrayLike, self._on_array(z))
 
-    def _on_array(self, z: np.ndarray) -> np.ndarray:
-        value = np.asarray(self.function(z))  # may be a Python number, a list, or an array
-        if value.dtype.kind not in "fiub" or value.shape not in ((), z.shape):
+    def _call(self, z: np.ndarray | Tensor) -> object:
+        try:
+            return self.function(z)
+        except FAILURES as error:
+            if isinstance(error, InputError):
+                raise
+            reason = " ".join(str(error).split())[:120]
             raise InputError(
-                f"the link {self.name!r} maps an array of shape {z.shape} to {value.dtype} of shape {value.shape}; "
-                "expected real values of the same shape (wrap a scalar function in numpy.vectorize)"
-            )
-        return value if value.shape == z.shape else np.full(z.shape, value)
+                f"the link {self.name!r} fails on an array of shape {tuple(z.shape)} ({type(error).__name__}: {reason})"
+                "; expected a function that acts elementwise on arrays: use numpy functions, or wrap a function of one "
+                "number in numpy.vectorize"
+            ) from None
+
+    def _on_array(self, z: np.ndarray) -> np.ndarray:
+        value = self._call(z.copy())
+        try:
+            array = np.asarray(value)  # may be a Python number, a list, or an array
+        except (ValueError, TypeError, RuntimeError):
+            array = np.empty(0, dtype=object)
+        if array.dtype.kind not in "fiub" or array.shape not in ((), z.shape):
+            self._refuse(array, z)
+        return array if array.shape == z.shape else np.full(z.shape, array)
+
+    def _checked(self, value: object, z: np.ndarray | Tensor) -> Tensor:
+        if not isinstance(value, Tensor) or value.shape != z.shape or value.is_complex():
+            self._refuse(value, z)
+        return value
+
+    def _refuse(self, value: object, z: np.ndarray | Tensor) -> NoReturn:
+        kind = getattr(value, "dtype", type(value).__name__)
+        shape = f" of shape {tuple(value.shape)}" if isinstance(value, np.ndarray | Tensor) else ""
+        raise InputError(
+            f"the link {self.name!r} maps an array of shape {tuple(z.shape)} to {kind}{shape}; "
+            "expected real values of the same shape (wrap a scalar function in numpy.vectorize)"
+        )
+
+    def _explain(self, error: InputError) -> str:
+        if not isinstance(error, ConvergenceError):
+            return str(error)
+        probe = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64)
+        value = self._call(probe if self._on_tensors else probe.numpy())
+        kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
+        if kind not in ("float32", "float16", "bfloat16"):
+            return str(error)
+        return (
+            f"it returns {kind} for float64 input, and rounding of that size keeps its integrals from converging; "
+            "compute in the dtype of the input"
+        )
 
 
 class _Affine(Link):
@@ -145,7 +219,7 @@ def _accepts_tensors(function: Callable) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # NumPy functions take a tensor with a warning
             value = function(probe)
-    except (TypeError, AttributeError, ValueError, RuntimeError, Warning):
+    except (*FAILURES, Warning):
         return False
     return isinstance(value, Tensor) and value.shape == probe.shape and not value.is_complex()
 

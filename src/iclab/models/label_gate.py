@@ -6,6 +6,7 @@ The same weights as `iclab.theory.LabelWeight`, which integrates them; this file
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -32,8 +33,8 @@ class LabelGate:
         if self.gate not in MODEL_GATES:
             raise InputError(f"the gate is {self.gate!r}; expected one of {', '.join(MODEL_GATES)}")
         check_positive("rho", self.rho)
-        if not -1e4 < self.b < 1e4:
-            raise InputError(f"b is {self.b}; expected a finite number between -10000 and 10000")
+        if isinstance(self.b, bool) or not isinstance(self.b, Real) or not -1e4 < self.b < 1e4:
+            raise InputError(f"b is {self.b!r}; expected a finite number between -10000 and 10000")
 
     def log_gain(self, labels: Tensor) -> Tensor:
         """``log(s(y)/s(0))``, the shape of ``labels``.

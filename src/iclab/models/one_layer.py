@@ -17,11 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from iclab.errors import InputError, check_integer, check_positive
+from iclab.memory import check_memory
 from iclab.models.embedding import embedding_dim, pair_indices
 from iclab.models.label_gate import LabelGate
 from iclab.models.prefixes import read_prefixes
 from iclab.prompts import Prompts, Stream
-from iclab.prompts.batch import check_finite
+from iclab.prompts.values import check_finite, is_finite
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,23 @@ class OneLayerMamba(nn.Module):
 
     Args:
         ambient_dim: d.
-        width: m, width of the head.
+        width: m, width of the head. Only its parameters are weighed against the machine's memory here; Stage II of
+            `iclab.pretraining.two_stage` needs several ``(m, m)`` float64 matrices on top.
         embedding: ``hermite2`` (the paper's) or ``identity``.
         gate: ``mamba`` (zero-order hold: gain ``sigmoid(u)``, decay ``1 - sigmoid(u)``, ``u = y/rho + b``),
             ``no_decay`` (the gain alone), ``exp`` (exponential tilt, as in softmax attention) or ``linear`` (no gate).
         rho: temperature of the label in the gate, > 0.
         b: bias of the gate; ``None`` takes ``-bias_scale * log d`` as in the paper.
-        bias_scale: ``C_b`` of that default; the paper leaves its value open.
+        bias_scale: ``C_b`` of that default, > 0; the paper leaves its value open.
         clip: labels are clipped to ``[-clip, clip]`` before the layer. Off by default: it hides the finite-size limit
             of heavy-tailed labels. Named in results when on.
         dtype: of the parameters and of all computation.
 
     ``gamma`` starts at one on every coordinate, the head at zero; `iclab.pretraining` fits both.
+
+    Raises:
+        InputError: for sizes or gate settings out of range, and parameters that do not fit this machine's memory; when
+            predicting, for numbers that leave the range of ``dtype`` on the way.
     """
 
     gamma: nn.Parameter
@@ -91,9 +97,14 @@ class OneLayerMamba(nn.Module):
         self.ambient_dim = check_integer("ambient_dim", ambient_dim, 1, 4096)
         self.width = check_integer("width", width, 1, 10_000_000)
         self.embedding = embedding
-        self.bias = -float(bias_scale) * math.log(max(ambient_dim, 2)) if b is None else float(b)
-        self.label_gate = LabelGate(gate, float(rho), self.bias)
+        bias_scale = check_positive("bias_scale", bias_scale)
+        self.bias = -bias_scale * math.log(max(self.ambient_dim, 2)) if b is None else _number("b", b)
+        self.label_gate = LabelGate(gate, check_positive("rho", rho), self.bias)
         self.clip = None if clip is None else check_positive("clip", clip)
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise InputError(f"dtype is {dtype!r}; expected a floating point type such as torch.float32")
+        parameters = embedding_dim(embedding, self.ambient_dim) + 3 * self.width
+        check_memory(f"a model of dimension {self.ambient_dim} and width {self.width}", parameters * dtype.itemsize)
         self.gamma = nn.Parameter(torch.ones(embedding_dim(embedding, self.ambient_dim), dtype=dtype))
         self.a2 = nn.Parameter(torch.zeros(self.width, dtype=dtype))
         self.register_buffer("a1", torch.zeros(self.width, dtype=dtype))
@@ -183,36 +194,73 @@ class OneLayerMamba(nn.Module):
     def forward(self, prompts: Prompts) -> Tensor:
         """``(B, Q)``: outputs at the queries, with gradients."""
         self._check(prompts)
-        return self.head(self.read(self.features(prompts), prompts.queries.to(self.gamma)))
+        m = self.read(self.features(prompts), prompts.queries.to(self.gamma))
+        return self.head(self._check_range(m, prompts))
 
     @torch.no_grad()
     def predict(self, prompts: Prompts) -> Tensor:
         """``(B, Q)``: predictions at the queries, in the dtype of the prompts."""
         parts = [self.forward(prompts[i : i + 64]) for i in range(0, max(prompts.batch_size, 1), 64)]
-        return torch.cat(parts).to(prompts.inputs.dtype)
+        return self._check_range(torch.cat(parts).to(prompts.inputs.dtype), prompts)
 
     @torch.no_grad()
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
         """``(B, N)``: column k predicts example k from the k examples before it; one pass over the prompt."""
         self._check(prompts)
         gamma, labels, x = self.gamma_blocks(), self._labels(prompts), prompts.examples.to(self.gamma)
-        parts = [
-            self.head(read_prefixes(self.label_gate, gamma, x[i : i + 64], labels[i : i + 64]))
-            for i in range(0, max(prompts.batch_size, 1), 64)
-        ]
-        return torch.cat(parts).to(prompts.inputs.dtype)
+        parts = []
+        for i in range(0, max(prompts.batch_size, 1), 64):
+            m = read_prefixes(self.label_gate, gamma, x[i : i + 64], labels[i : i + 64])
+            parts.append(self.head(self._check_range(m, prompts)))
+        return self._check_range(torch.cat(parts).to(prompts.inputs.dtype), prompts)
 
     def _labels(self, prompts: Prompts) -> Tensor:
-        labels = prompts.example_labels.to(self.gamma)
-        return labels if self.clip is None else labels.clamp(-self.clip, self.clip)
+        """Context labels, checked, clipped and converted. It costs one pass over ``(B, N)`` numbers, d times fewer
+        than the inputs, so loops over many batches afford it."""
+        labels = check_finite("a context label", prompts.example_labels)
+        if self.clip is not None:
+            labels = labels.clamp(-self.clip, self.clip)
+        return self._converted("a context label", labels, "scale the labels, give the model a clip")
+
+    def _converted(self, name: str, values: Tensor, advice: str) -> Tensor:
+        """``values`` in the model's dtype. Raises `InputError` where it cannot hold one."""
+        converted = values.to(self.gamma)
+        if converted.dtype != values.dtype and not is_finite(converted):
+            place = tuple(int(i) for i in (~torch.isfinite(converted)).nonzero()[0])
+            raise InputError(
+                f"{name} is {float(values[place]):.6g} at {place}, which {converted.dtype} cannot hold; {advice}, or "
+                "build the model with dtype=torch.float64"
+            )
+        return converted
 
     def _check(self, prompts: Prompts) -> None:
         self._check_dimension(prompts)
-        check_finite("a context label", prompts.example_labels)
+        self._labels(prompts)
         check_finite("an input", prompts.inputs)
+        self._converted("an input", prompts.inputs, "scale the inputs")
+
+    def _check_range(self, values: Tensor, prompts: Prompts) -> Tensor:
+        """Return ``values``; raise `InputError` where finite prompts led to numbers outside floating point."""
+        if is_finite(values.detach()):
+            return values
+        if not all(is_finite(p.detach()) for p in (*self.parameters(), *self.buffers())):
+            raise InputError("the model has weights that are not finite; train it again with a smaller learning rate")
+        inputs = float(prompts.inputs.abs().max())
+        labels = float(prompts.example_labels.abs().max()) if prompts.num_examples else 0.0
+        raise InputError(
+            f"the output leaves the range of {values.dtype}: inputs reach {inputs:.3g} and context labels {labels:.3g} "
+            "in size; scale them, or use torch.float64 for the model and the prompts"
+        )
 
     def _check_dimension(self, prompts: Prompts) -> None:
         if prompts.ambient_dim != self.ambient_dim:
             raise InputError(
                 f"the prompts have dimension {prompts.ambient_dim}; this model was built for {self.ambient_dim}"
             )
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {value!r}; expected a number") from None

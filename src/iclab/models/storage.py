@@ -15,29 +15,47 @@ from iclab.errors import InputError
 from iclab.files import write_atomic
 from iclab.models.one_layer import OneLayerMamba
 
-FORMAT = 1
+FORMAT = 2
 _WEIGHTS, _DESCRIPTION = "model.safetensors", "model.json"
 
 
 def save_model(model: OneLayerMamba, folder: Path | str) -> Path:
     """Write ``model`` to ``folder``, which is made if need be; a model already there is replaced.
 
-    The description carries a checksum of the weights and is written last, so a half-written model is noticed.
+    The description carries a checksum of itself and of the weights and is written last, so a half-written or edited
+    model is noticed.
+
+    Raises:
+        InputError: where ``folder`` cannot be made, or cannot be written to.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     weights = save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
     description = {
         "format": FORMAT,
         "model": type(model).__name__,
         "dtype": str(model.gamma.dtype).removeprefix("torch."),
         "settings": model.settings(),
-        "checksum": blake2b(weights, digest_size=16).hexdigest(),
         "iclab": __version__,
     }
-    write_atomic(folder / _WEIGHTS, weights)
-    write_atomic(folder / _DESCRIPTION, json.dumps(description, indent=1).encode())
+    description["checksum"] = _checksum(description, weights)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / _WEIGHTS, weights)
+        write_atomic(folder / _DESCRIPTION, json.dumps(description, indent=1).encode())
+    except OSError as error:
+        raise InputError(f"the model cannot be saved to {folder}: {_reason(error)}; give another folder") from None
     return folder
+
+
+def _checksum(description: dict[str, object], weights: bytes) -> str:
+    """Of every entry but the checksum, in canonical JSON, and of the weights."""
+    rest = {key: value for key, value in description.items() if key != "checksum"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode() + b"\0" + weights, digest_size=16).hexdigest()
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def load_model(folder: Path | str) -> OneLayerMamba:
@@ -53,16 +71,23 @@ def load_model(folder: Path | str) -> OneLayerMamba:
         weights = (folder / _WEIGHTS).read_bytes()
     except FileNotFoundError as error:
         raise InputError(f"{folder} holds no saved model: {Path(error.filename).name} is missing") from None
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be read as a saved model: {_reason(error)}; expected the folder that save_model wrote"
+        ) from None
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise InputError(f"{folder / _DESCRIPTION} is damaged (no JSON); save the model again") from None
     if not isinstance(description, dict) or description.get("model") != OneLayerMamba.__name__:
         raise InputError(f"{folder / _DESCRIPTION} does not describe a {OneLayerMamba.__name__}; check the folder")
     if description.get("format") != FORMAT:
         raise InputError(
-            f"{folder} has the format {description.get('format')!r} and this version reads {FORMAT}; update iclab"
+            f"{folder} has the format {description.get('format')!r} and this version reads {FORMAT}; "
+            f"use iclab {description.get('iclab')}, which saved it"
         )
-    if description.get("checksum") != blake2b(weights, digest_size=16).hexdigest():
-        raise InputError(f"{folder / _WEIGHTS} was truncated or changed after it was saved; save the model again")
+    if description.get("checksum") != _checksum(description, weights):
+        raise InputError(
+            f"{_WEIGHTS} or {_DESCRIPTION} in {folder} was truncated or changed after it was saved; save the model again"
+        )
     try:
         model = OneLayerMamba(**description["settings"], dtype=getattr(torch, description["dtype"]))
         model.load_state_dict(load(weights))

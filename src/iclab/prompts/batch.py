@@ -5,13 +5,15 @@ Shapes: B prompts, N context examples, Q queries, d ambient dimension.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from iclab.errors import InputError, check_integer
+from iclab.prompts.values import check_finite, check_unit, real_tensor
+
+__all__ = ["Prompts", "check_finite"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,13 @@ class Prompts:
         num_examples: N, the number of labelled context examples.
         targets: ``(B, N+Q)``, clean labels, or ``None`` where the truth is unknown.
         directions: ``(B, d)``, the unit vector behind each prompt, or ``None``.
+        trusted: for constructors whose values are known to be good (drawn, or taken from other prompts): only shapes
+            are looked at. Loops that build a batch for every few prompts save the pass over the inputs with it.
+
+    Raises:
+        InputError: for shapes that disagree; unless ``trusted``, also for inputs, context labels or targets that are
+            not finite, infinite query labels (NaN means unlabelled; a target may be NaN there too), and directions
+            whose length is not 1 to within rounding of their dtype.
     """
 
     inputs: Tensor
@@ -31,8 +40,18 @@ class Prompts:
     num_examples: int
     targets: Tensor | None = None
     directions: Tensor | None = None
+    trusted: InitVar[bool] = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, trusted: bool) -> None:
+        for name in ("inputs", "labels", "targets", "directions"):
+            tensor = getattr(self, name)
+            if tensor is None and name in ("targets", "directions"):
+                continue
+            if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+                kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise InputError(
+                    f"{name} are of type {kind}; expected a real floating point tensor (Prompts.from_arrays converts)"
+                )
         if self.inputs.ndim != 3:
             raise InputError(f"inputs have shape {tuple(self.inputs.shape)}; expected (prompts, examples + queries, d)")
         batch, length, dim = self.inputs.shape
@@ -45,6 +64,20 @@ class Prompts:
             raise InputError(f"targets have shape {tuple(self.targets.shape)}; expected {(batch, length)}")
         if self.directions is not None and tuple(self.directions.shape) != (batch, dim):
             raise InputError(f"directions have shape {tuple(self.directions.shape)}; expected {(batch, dim)}")
+        if not trusted:
+            self._check_values()
+
+    def _check_values(self) -> None:
+        check_finite("an input", self.inputs)
+        check_finite("a context label", self.example_labels)
+        unlabelled = torch.isnan(self.query_labels)
+        check_finite("a query label", self.query_labels.masked_fill(unlabelled, 0.0), "NaN where unlabelled")
+        if self.targets is not None:
+            check_finite("a context target", self.targets[:, : self.num_examples])
+            absent = unlabelled & torch.isnan(self.query_targets)
+            check_finite("a query target", self.query_targets.masked_fill(absent, 0.0), "NaN where unlabelled")
+        if self.directions is not None:
+            check_unit("direction", self.directions)
 
     @property
     def batch_size(self) -> int:
@@ -101,6 +134,7 @@ class Prompts:
             if self.targets is None
             else torch.cat([self.targets[:, :num_examples], self.query_targets], 1),
             num_examples=num_examples,
+            trusted=True,
         )
 
     def __getitem__(self, rows: slice) -> Prompts:
@@ -113,6 +147,7 @@ class Prompts:
             labels=self.labels[rows],
             targets=None if self.targets is None else self.targets[rows],
             directions=None if self.directions is None else self.directions[rows],
+            trusted=True,
         )
 
     def to(self, *args: object, **kwargs: object) -> Prompts:
@@ -127,6 +162,7 @@ class Prompts:
             labels=self.labels.to(*args, **kwargs),  # type: ignore[arg-type]
             targets=move(self.targets),
             directions=move(self.directions),
+            trusted=True,
         )
 
     @staticmethod
@@ -155,6 +191,7 @@ class Prompts:
             directions=None
             if any(t is None for t in directions)
             else torch.cat([t for t in directions if t is not None]),
+            trusted=True,
         )
 
     @staticmethod
@@ -176,11 +213,12 @@ class Prompts:
             dtype: of the result.
 
         Raises:
-            InputError: for shapes that disagree and for values that are not finite, naming the first bad place.
+            InputError: for shapes that disagree, complex numbers, masked entries, and values that are not finite, naming the
+                first bad place.
         """
-        examples = _finite("x", x, 3, dtype)
-        labels = _finite("y", y, 2, dtype)
-        queries = _finite("x_query", x_query, 3, dtype)
+        examples = real_tensor("x", x, 3, dtype)
+        labels = real_tensor("y", y, 2, dtype)
+        queries = real_tensor("x_query", x_query, 3, dtype)
         batch, count, dim = examples.shape
         if tuple(labels.shape) != (batch, count):
             raise InputError(
@@ -194,35 +232,7 @@ class Prompts:
         if y_query is None:
             answers = torch.full(queries.shape[:2], float("nan"), dtype=dtype)
         else:
-            answers = _finite("y_query", y_query, 2, dtype)
+            answers = real_tensor("y_query", y_query, 2, dtype)
             if answers.shape != queries.shape[:2]:
                 raise InputError(f"y_query has shape {tuple(answers.shape)}; expected {tuple(queries.shape[:2])}")
-        return Prompts(torch.cat([examples, queries], 1), torch.cat([labels, answers], 1), count)
-
-
-def check_finite(name: str, tensor: Tensor) -> Tensor:
-    """Return ``tensor``; raise `InputError` naming the first entry that is not finite."""
-    bad = ~torch.isfinite(tensor)
-    if bool(bad.any()):
-        place = tuple(int(i) for i in bad.nonzero()[0])
-        raise InputError(
-            f"{name} is {float(tensor[place])} at {place}; expected finite numbers (remove or impute them)"
-        )
-    return tensor
-
-
-def _finite(name: str, value: object, ndim: int, dtype: torch.dtype) -> Tensor:
-    try:
-        tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=np.float64))
-        if tensor.is_complex():
-            raise TypeError
-        tensor = tensor.to(dtype)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{name} is no rectangular array of numbers; expected {ndim - 1} or {ndim} dimensions"
-        ) from None
-    if tensor.ndim == ndim - 1:
-        tensor = tensor.unsqueeze(0)
-    if tensor.ndim != ndim:
-        raise InputError(f"{name} has {tensor.ndim} dimensions; expected {ndim - 1} or {ndim} (with a batch)")
-    return check_finite(name, tensor)
+        return Prompts(torch.cat([examples, queries], 1), torch.cat([labels, answers], 1), count, trusted=True)

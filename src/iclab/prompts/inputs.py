@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ class InputLaw:
 
     Attributes:
         kind: ``gaussian``, ``rademacher`` (+-1), ``uniform`` on ``[-sqrt 3, sqrt 3]``, or ``student_t``.
-        df: degrees of freedom of ``student_t``, above 2.
+        df: degrees of freedom of ``student_t``, finite and above 2.
         covariance: ``(d, d)`` symmetric positive definite, or ``None`` for the identity.
     """
 
@@ -31,13 +32,17 @@ class InputLaw:
     def __post_init__(self) -> None:
         if self.kind not in INPUT_LAWS:
             raise InputError(f"the input law is {self.kind!r}; expected one of {', '.join(INPUT_LAWS)}")
-        if not self.df > 2:
-            raise InputError(f"df is {self.df}; expected more than 2, or the variance is infinite")
+        if isinstance(self.df, bool) or not isinstance(self.df, Real) or not 2 < self.df < float("inf"):
+            raise InputError(
+                f"df is {self.df!r}; expected a finite number above 2, where the variance exists (gaussian is the limit)"
+            )
         if self.covariance is not None:
             try:
+                if np.iscomplexobj(self.covariance):
+                    raise TypeError
                 matrix = np.asarray(self.covariance, dtype=float)
             except (TypeError, ValueError):
-                raise InputError("the covariance is no rectangular array of numbers; expected (d, d)") from None
+                raise InputError("the covariance is no rectangular array of real numbers; expected (d, d)") from None
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
                 raise InputError(f"the covariance has shape {matrix.shape}; expected a finite square matrix")
             if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-10) or np.linalg.eigvalsh(matrix).min() <= 0:

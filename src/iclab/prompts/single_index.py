@@ -18,6 +18,7 @@ from iclab.prompts.batch import Prompts
 from iclab.prompts.distribution import CHUNK, PromptDistribution
 from iclab.prompts.inputs import InputLaw
 from iclab.prompts.stream import Stream
+from iclab.prompts.values import check_finite
 
 _MAX_DIM = 100_000
 
@@ -104,7 +105,8 @@ class SingleIndex(PromptDistribution):
             index = (inputs * directions[:, None, :]).sum(-1)
         targets = self.link(index.contiguous())
         labels = targets if signs is None else targets + (2 * signs.to(dtype) - 1) * self.noise
-        return Prompts(inputs, labels, num_examples, targets, directions)
+        check_finite(f"a label of the link {self.link.name!r} in {dtype}", labels, "scale the link, or use float64")
+        return Prompts(inputs, labels, num_examples, targets, directions, trusted=True)
 
     def index(self, prompts: Prompts) -> Tensor:
         """``(B, N+Q)``: the projections ``<beta, x>`` of every input."""
@@ -132,9 +134,11 @@ def _rotation(rotation: Sequence[Sequence[float]] | np.ndarray | str | None, dim
         orthogonal, triangular = torch.linalg.qr(gaussian)
         return orthogonal * torch.sign(torch.diagonal(triangular))
     try:
+        if np.iscomplexobj(rotation):
+            raise TypeError
         matrix = torch.as_tensor(np.array(rotation, dtype=float))
     except (TypeError, ValueError):
-        raise InputError("rotation is no rectangular array of numbers; expected (d, d)") from None
+        raise InputError("rotation is no rectangular array of real numbers; expected (d, d)") from None
     if tuple(matrix.shape) != (dim, dim):
         raise InputError(f"rotation has shape {tuple(matrix.shape)}; expected {(dim, dim)}")
     if not torch.allclose(matrix @ matrix.T, torch.eye(dim, dtype=torch.float64), atol=1e-8):
