@@ -23,7 +23,7 @@ def test_linear_link_with_linear_gate_is_the_best_linear_prediction() -> None:
     law = SingleIndex(4, 1, "he1")
     count = 20
     oracle = HeadReadout(OneLayerMamba(4, 1, gate="linear"), law, STREAM.child("calibration"), [count], 2048)
-    # h = x beta m with m the mean of N squared normals, so E[beta x | h] is h times a factor near N/(N + 2) = E h y/E h^2.
+    # h = x beta m with m the mean of N squared normals, so E[beta x | h] is h times about N/(N + 2) = E[h y]/E[h^2].
     best_linear = 1 - 1 / (1 + 2 / count)
     error = _error(oracle, law, count)
     assert 0.5 * best_linear < error < 1.1 * best_linear + 0.01

@@ -106,7 +106,6 @@ def two_stage(
     if lambda2 is not None:
         check_positive("lambda2", lambda2)
     _check_degrees(degrees)
-    _check_stream(stream)
     check_memory(f"the ridge regression of a head of width {model.width}", 5 * 8.0 * model.width**2)
     start = start_gamma(model, prompts, stream, num_examples, start_scale)
     gradient = gamma_gradient(model, prompts, stream.child("stage1"), stage1_tasks, num_examples)
@@ -173,6 +172,7 @@ def start_gamma(
     model: OneLayerMamba, prompts: PromptDistribution, stream: Stream, num_examples: int, start_scale: float
 ) -> float:
     """Draw the Stage I head and set a constant ``gamma(0)`` by ``start_scale`` (see `two_stage`); return its value."""
+    _check_stream(stream)
     model.draw_head(stream.child("head0"))
     model.a2.fill_(1 / model.width)
     model.scale.fill_(1.0)
