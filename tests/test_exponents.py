@@ -25,7 +25,7 @@ def test_gated_coefficient_agrees_with_scipy_quad():
 
         return quad(integrand, -12, 12, limit=500, epsabs=1e-15, points=[3.0, 3.3])[0]
 
-    norm = math.sqrt(expect(lambda z: gated(z) ** 2))
+    norm = math.sqrt(expect(lambda z: gated(z) ** 2) - expect(gated) ** 2)
     found = gated_exponent(link, rho, b, tau)
     assert found.coefficients[0] == pytest.approx(expect(lambda z: gated(z) * z) / norm, rel=1e-9)
     assert found.coefficients[1] == pytest.approx(expect(lambda z: gated(z) * (z * z - 1) / 2**0.5) / norm, rel=1e-9)
@@ -73,8 +73,9 @@ def test_second_power_of_he3_has_the_coefficient_of_the_product_formula():
     # he3^2 = sum_j j! C(3,j)^2 He_(6-2j) / 6: coefficient of h_2 (j = 2) is 2*9*sqrt(2)/6.
     found = e_p(make_link("he3"), 2)
     (fourth,), _ = gaussian_expectations(lambda z: make_link("he3")(z)[:, None] ** 4)
-    assert found.coefficients[1] * fourth**0.5 == pytest.approx(3 * 2**0.5, rel=1e-12)
     assert fourth == pytest.approx(93, rel=1e-12)
+    # In standard deviations: Var he3^2 = 93 - 1.
+    assert found.coefficients[1] * 92**0.5 == pytest.approx(3 * 2**0.5, rel=1e-12)
 
 
 def test_powers_that_leave_float64_say_so():
@@ -118,6 +119,28 @@ def test_a_large_mean_hides_no_coefficient(shift):
     link = FunctionLink(lambda z: np.tanh(z) + shift, name="shifted")
     assert information_exponent(link, tolerance=1e-8).value == 1
     assert information_exponent(FunctionLink(lambda z: np.cos(z) + shift, name="shifted"), tolerance=1e-4).value == 2
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 1e3])
+def test_coefficients_are_in_standard_deviations_so_a_constant_changes_nothing(shift):
+    # E cos(z) h_2(z) = -exp(-1/2)/sqrt 2, Var cos(z) = (1 + exp(-2))/2 - exp(-1).
+    exact = -math.exp(-0.5) / 2**0.5 / ((1 + math.exp(-2)) / 2 - math.exp(-1)) ** 0.5
+    found = information_exponent(FunctionLink(lambda z: np.cos(z) + shift, name="shifted"))
+    assert (found.value, found.undecided) == (2, False)
+    assert found.deciding == pytest.approx(exact, rel=1e-9)
+    exact_series = information_exponent(HermiteSeries([shift, 0, 3.0, 4.0]))
+    assert exact_series.deciding == pytest.approx(0.6, rel=1e-15)
+    assert exact_series.scales[0] == 1.0
+
+
+def test_many_jumps_that_are_not_declared():
+    # E z sign(sin(kz)) = (4k/pi) sum over odd m of exp(-(mk)^2/2); for k = 40 it is about 1e-346.
+    for k in (7, 11, 23, 40):
+        found = information_exponent(FunctionLink(lambda z, k=k: np.sign(np.sin(k * z)), name="square wave"))
+        exact = 4 * k / math.pi * math.exp(-(k**2) / 2)
+        assert abs(found.coefficients[0] - exact) <= found.errors[0]
+        assert found.errors[0] < 1e-11
+        assert found.value == (1 if k == 7 else None)
 
 
 def closed_forms():

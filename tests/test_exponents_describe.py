@@ -6,8 +6,10 @@ import pytest
 
 from iclab.errors import InputError
 from iclab.links import make_link
-from iclab.theory.describe import describe_link
+from iclab.theory.describe import _notes, describe_link
 from iclab.theory.describe_text import format_description
+from iclab.theory.expansion import hermite_expansion
+from iclab.theory.exponents import Exponent
 from iclab.theory.rates import RATES, rates
 
 
@@ -94,10 +96,21 @@ def test_a_weak_deciding_coefficient_is_pointed_out():
     assert "information exponent 3" in note
 
 
+def test_a_large_mean_does_not_make_a_coefficient_look_weak():
+    description = describe_link(make_link("1e3+cos(z)"))
+    assert description["information_exponent"]["deciding"] == pytest.approx(-0.9595, abs=1e-3)
+    assert not any("rests on a coefficient" in note for note in description["notes"])
+
+
 def test_undecided_results_say_so_in_words():
     text = format_description(describe_link(make_link("1e3+cos(z)")))
     assert "undecided: a lower coefficient is as small as its own error" in text
-    assert "subtract the mean" in text.replace("\n", " ")
+    text = " ".join(text.split())
+    assert "subtract the mean of the link, or in Python declare its break points or pass generative_exponent" in text
+    undecided = Exponent(None, (0.5,), (0.1,), (1.0,), 1e-10, True, 1, "information exponent")
+    decided = Exponent(1, (0.5,), (0.0,), (1.0,), 1e-10, False, 1, "generative exponent")
+    (note,) = _notes(hermite_expansion("he1", 2), undecided, decided, [])
+    assert "in Python pass information_exponent a smaller tolerance" in note
 
 
 def test_wrong_gates_are_refused():

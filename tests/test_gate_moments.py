@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,3 +243,69 @@ def test_wrong_questions_are_refused():
         gate.block_energy(0)
     with pytest.raises(InputError, match="num_examples"):
         gate.at(-1)
+
+
+@pytest.mark.parametrize("count", [1, 100, 10**9, 10**12])
+def test_the_covariance_keeps_its_digits_beside_a_large_mean(count):
+    # Var cos(z) = (1 + exp(-2))/2 - exp(-1); Var of (c + cos z) z = E z^2 (c + cos z)^2, as E z cos z = 0.
+    exact = (1 + np.exp(-2)) / 2 - np.exp(-1)
+    for mean in (0, 10, 1e3):
+        covariance = GateMoments(f"{mean}+cos(z)", num_examples=count, gate="linear").covariance * count
+        assert covariance[0, 0] == pytest.approx(exact, rel=1e-9)
+        # E z^2 cos z = 0 and E z^2 cos^2 z = (1 - 3 exp(-2))/2.
+        assert covariance[1, 1] == pytest.approx(mean**2 + (1 - 3 * np.exp(-2)) / 2, rel=1e-9, abs=1e-9)
+        noisy = GateMoments(f"{mean}+cos(z)", 0.5, num_examples=count, gate="linear").covariance * count
+        assert noisy[0, 0] == pytest.approx(exact + 0.25, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 50, 10**4, 10**6])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"link": "he3", "rho": 0.5, "b": -9.0},
+        {"link": "10+sin(z)", "rho": 2.0, "b": -3.0},
+        {"link": "tanh", "rho": 1.0, "b": 2.0},
+        {"link": "he2", "gate": "retention", "retention": 0.7},
+        {"link": "he2", "rho": 1.0, "b": -5.0, "decay": False},
+    ],
+)
+def test_the_covariance_is_the_second_moment_less_the_mean_squared(settings, count):
+    gate = GateMoments(noise=0.3, num_examples=count, **settings)
+    difference = gate.second_moment - np.outer(gate.mean, gate.mean)
+    np.testing.assert_allclose(gate.covariance, difference, rtol=1e-9, atol=1e-11 * np.abs(gate.second_moment).max())
+
+
+def test_the_covariance_with_forgetting_keeps_its_digits_beside_a_large_mean():
+    # Retention lets no label decide what is forgotten: independent terms with weights lambda^(N-j).
+    keep, count = 0.999, 10**5
+    squares = -np.expm1(2 * count * np.log(keep)) / ((1 - keep) * (1 + keep))
+    gate = GateMoments("1e3+cos(z)", num_examples=count, gate="retention", retention=keep)
+    exact = ((1 + np.exp(-2)) / 2 - np.exp(-1)) * squares / count**2
+    assert gate.covariance[0, 0] == pytest.approx(exact, rel=1e-9)
+    # A gate that hardly opens forgets nothing.
+    shut = GateMoments("1e3+cos(z)", rho=1e9, b=-200.0, num_examples=10**6)
+    assert shut.covariance[0, 0] * 10**6 == pytest.approx((1 + np.exp(-2)) / 2 - np.exp(-1), rel=1e-5)
+
+
+@pytest.mark.parametrize(("link", "rho"), [("he3", 1.0), ("he3", 10.0), ("he2", 0.5)])
+def test_weights_that_leave_float64_are_what_is_blamed(link, rho):
+    with pytest.raises(InputError, match=r"weights up to exp\(.*\) times .* cannot hold; raise b or rho") as caught:
+        _ = GateMoments(link, rho=rho, b=-800.0).token
+    assert "\n" not in str(caught.value)
+
+
+def test_a_very_shut_gate_on_bounded_labels_is_an_exponential_tilt():
+    shut, tilt = GateMoments("tanh", 0.1, 0.5, -800.0, 100), GateMoments("tanh", 0.1, 0.5, num_examples=100, gate="exp")
+    np.testing.assert_allclose(shut.second_moment, tilt.second_moment, rtol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [np.float32(0.25), np.float64(0.25), np.float16(0.25)])
+def test_noise_may_be_any_real_number(noise):
+    assert GateMoments("sin", noise, num_examples=5).alignment(3) == GateMoments("sin", 0.25, num_examples=5).alignment(
+        3
+    )
+    others: list[Any] = [np.int64(1), "0.1", None, True, 1j]
+    assert GateMoments("sin", others[0]).noise == 1.0
+    for wrong in others[1:]:
+        with pytest.raises(InputError, match="noise is"):
+            GateMoments("sin", wrong)

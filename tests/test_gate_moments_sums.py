@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iclab.theory.geometric import decay_sums
+from iclab.theory.geometric import decay_sums, retained_variance
 
 LOSSES = st.one_of(st.floats(0, 1), st.floats(-15, 0).map(lambda e: 10.0**e), st.sampled_from([0.0, 1e-12, 0.5, 1.0]))
 
@@ -44,3 +44,25 @@ def test_without_loss_the_sums_count(count):
 @pytest.mark.parametrize("count", [1, 2, 10**9])
 def test_with_full_loss_only_the_last_example_counts(count):
     assert decay_sums(1.0, 1.0, count) == (1.0, 1.0, 1.0 if count > 1 else 0.0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(loss=st.floats(0, 1), share=st.floats(0, 1), count=st.integers(0, 24))
+def test_the_variance_of_the_retained_sum_in_fractions(loss, share, count):
+    """``T_N = 1 + K_N T_(N-1)``, its first two moments followed one token at a time, without rounding."""
+    q, variance = 1 - Fraction(loss), Fraction(share) * Fraction(loss) * (1 - Fraction(loss))
+    q2 = q * q + variance
+    mean, square = Fraction(0), Fraction(0)
+    for _ in range(count):
+        mean, square = 1 + q * mean, 1 + 2 * q * mean + q2 * square
+    found = retained_variance(loss, float(1 - q2), float(variance), count)
+    assert found == pytest.approx(float(square - mean * mean), rel=1e-11, abs=1e-300)
+
+
+@pytest.mark.parametrize("count", [10, 1000, 10**6])
+def test_the_variance_of_a_sum_that_hardly_forgets_keeps_its_digits(count):
+    # First order in the variance v of K at loss l << 1/N: v sum_(k<N) k^2.
+    loss, variance = 1e-13, 1e-14
+    exact = variance * sum(k * k for k in range(count)) if count <= 1000 else variance * count**3 / 3
+    found = retained_variance(loss, 2 * loss - variance, variance, count)
+    assert found == pytest.approx(exact, rel=1e-5)

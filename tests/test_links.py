@@ -18,6 +18,8 @@ from iclab.links import (
     hermite_functions,
     make_link,
 )
+from iclab.prompts import SingleIndex, Stream
+from iclab.theory import information_exponent
 
 coefficient_lists = st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=2, max_size=12).filter(
     lambda c: max(abs(v) for v in c[1:]) > 1e-3
@@ -180,3 +182,115 @@ def test_bad_links_are_refused_in_one_line(spec):
 def test_bad_breakpoints_are_refused(breakpoints):
     with pytest.raises(InputError, match="breakpoints"):
         make_link(np.tanh, breakpoints=breakpoints)
+
+
+def in_place_numpy(z):
+    z[z < 0] = 0
+    return z
+
+
+def in_place_clamp(z):
+    return z.clamp_(min=0)
+
+
+def in_place_ufunc(z):
+    return np.maximum(z, 0, out=z)
+
+
+@pytest.mark.parametrize("function", [in_place_numpy, in_place_clamp, in_place_ufunc])
+def test_callables_may_write_in_place(function):
+    link, relu = make_link(function), make_link("relu")
+    assert (link.mean, link.variance) == pytest.approx((relu.mean, relu.variance), rel=1e-12)
+    z = np.linspace(-2, 2, 9)
+    kept = z.copy()
+    assert link(z) == pytest.approx(np.maximum(kept, 0))
+    assert np.array_equal(z, kept)
+    tensor = torch.from_numpy(kept.copy())
+    assert link(tensor).tolist() == pytest.approx(np.maximum(kept, 0))
+    assert np.array_equal(tensor.numpy(), kept)
+    assert information_exponent(link).coefficients == pytest.approx(information_exponent(relu).coefficients, abs=1e-12)
+    # Drawn labels come from the index, which nothing may change.
+    one, two = (SingleIndex(3, 2, g).sample(Stream(0), 8, 5, 1, dtype=torch.float64) for g in (link, relu))
+    assert torch.equal(one.inputs, two.inputs)
+    torch.testing.assert_close(one.labels, two.labels, rtol=1e-12, atol=1e-12)
+
+
+FAILING = {
+    "branch on a number": lambda z: 1.0 if z > 0 else 0.0,
+    "function of math": math.sin,
+    "module": torch.nn.Linear(1, 1),
+    "raises": lambda z: {}["key"],
+    "divides by zero": lambda z: z * (1 / int(0 * z.sum())),
+    "asserts": lambda z: [][0] if isinstance(z, float) else _never(),
+    "no argument": lambda: 0.0,
+    "unknown name": lambda z: unknown_name(z),  # type: ignore[name-defined]  # noqa: F821
+}
+
+
+def _never() -> float:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("function", FAILING.values(), ids=FAILING.keys())
+def test_callables_that_fail_on_arrays_are_told_how_to_be_written(function):
+    with pytest.raises(InputError) as caught:
+        make_link(function)
+    text = str(caught.value)
+    assert "numpy.vectorize" in text
+    assert "elementwise" in text
+    assert "\n" not in text
+    assert len(text) < 500
+
+
+@pytest.mark.parametrize("function", [lambda z: 1.0 if z > 0 else 0.0, math.sin])
+def test_what_the_message_advises_works(function):
+    link = make_link(np.vectorize(function, otypes=[float]), breakpoints=[0.0])
+    assert link(np.array([-1.0, 2.0])).tolist() == [function(-1.0), function(2.0)]
+
+
+def test_a_callable_that_turns_bad_later_is_named_too():
+    seen = []
+
+    def sometimes(z):
+        seen.append(1)
+        if len(z) == 7:
+            raise LookupError("a table ends here")
+        return np.tanh(np.asarray(z))
+
+    link = make_link(sometimes)
+    with pytest.raises(InputError, match=r"fails on an array of shape .* a table ends here"):
+        link(np.zeros(7))
+
+
+@pytest.mark.parametrize("spec", ["tanh", "relu", "he3", [0.0, 1.0], "standardised(tanh)", np.tanh, torch.tanh])
+@pytest.mark.parametrize("number", [0.5, 1, np.float32(0.5), np.float64(-0.25), np.int64(2)])
+def test_links_of_a_number_are_numbers(spec, number):
+    link = make_link(spec)
+    value = link(number)
+    assert type(value) is float
+    assert value == pytest.approx(link(np.array([float(number)]))[0], rel=1e-15)
+
+
+def test_callables_computed_in_single_precision_say_so():
+    for function in (
+        lambda z: np.tanh(np.asarray(z, dtype=np.float32)),
+        lambda z: torch.tanh(z.float()),
+        lambda z: torch.tanh(z.half()),
+    ):
+        with pytest.raises(InputError, match=r"it returns float(32|16) for float64 input.*compute in the dtype"):
+            make_link(function)
+    # Values that single precision holds exactly do no harm.
+    step = make_link(lambda z: torch.where(z > 0, 1.0, -1.0), breakpoints=[0.0])
+    assert (step.mean, step.variance) == pytest.approx((0.0, 1.0), abs=1e-14)
+
+
+@pytest.mark.parametrize("spec", ["exp(0.24*z**2)", "exp(z**2/4)"])
+def test_growth_beyond_float64_is_described_truly(spec):
+    """The first is square-integrable, the second is not; at the end of float64 they look alike."""
+    with pytest.raises(InputError, match=r"not negligible at \|z\| = 37, beyond which float64 cannot go"):
+        make_link(spec)
+
+
+def test_imaginary_parts_are_never_dropped():
+    with pytest.raises(InputError, match="Hermite coefficients"):
+        make_link(np.array([0.0, 1j]))

@@ -8,6 +8,7 @@ import torch
 
 from iclab.errors import InputError
 from iclab.models import OneLayerMamba, load_model, save_model
+from iclab.models.storage import _checksum
 from iclab.pretraining import two_stage
 from iclab.prompts import SingleIndex, Stream
 
@@ -53,8 +54,15 @@ def test_saving_again_replaces(fitted: tuple[OneLayerMamba, SingleIndex], tmp_pa
         (lambda f: (f / "model.json").unlink(), "model.json is missing"),
         (lambda f: _edit(f, "format", 99), "format 99"),
         (lambda f: _edit(f, "model", "Other"), "does not describe"),
-        (lambda f: _edit(f, "settings", {"ambient_dim": 6, "width": 32}), "does not fit"),
-        (lambda f: _edit(f, "dtype", "nonsense"), "does not fit"),
+        (lambda f: _edit(f, "settings", {"ambient_dim": 6, "width": 32}), "truncated or changed"),
+        (lambda f: _edit_setting(f, "rho", 0.8), "truncated or changed"),
+        (lambda f: _edit_setting(f, "b", -2.5), "truncated or changed"),
+        (lambda f: _edit_setting(f, "clip", None), "truncated or changed"),
+        (lambda f: _edit_setting(f, "gate", "mamba"), "truncated or changed"),
+        (lambda f: _edit(f, "dtype", "float32"), "truncated or changed"),
+        (lambda f: _edit(f, "checksum", None), "truncated or changed"),
+        (lambda f: _edit(f, "dtype", "nonsense", signed=True), "does not fit"),
+        (lambda f: _edit(f, "settings", {"ambient_dim": 6, "width": 32}, signed=True), "does not fit"),
     ],
 )
 def test_damage_is_named(fitted: tuple[OneLayerMamba, SingleIndex], tmp_path: Path, damage, message: str) -> None:
@@ -65,6 +73,34 @@ def test_damage_is_named(fitted: tuple[OneLayerMamba, SingleIndex], tmp_path: Pa
     assert "\n" not in str(error.value)
 
 
-def _edit(folder: Path, key: str, value: object) -> None:
+def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "model"
+    file.write_text("mine")
+    for call in (lambda: load_model(file), lambda: save_model(OneLayerMamba(3, 4), file)):
+        with pytest.raises(InputError, match=r"not a directory|file exists") as error:
+            call()
+        assert "\n" not in str(error.value)
+    assert file.read_text() == "mine"
+    with pytest.raises(InputError, match="not a directory"):
+        save_model(OneLayerMamba(3, 4), file / "inner")
+    (tmp_path / "folder" / "model.json").mkdir(parents=True)
+    with pytest.raises(InputError, match="is a directory"):
+        load_model(tmp_path / "folder")
+
+
+def test_the_order_and_spacing_of_the_description_do_not_matter(fitted: tuple[OneLayerMamba, SingleIndex], tmp_path):
+    path = save_model(fitted[0], tmp_path) / "model.json"
+    path.write_text(json.dumps(dict(reversed(json.loads(path.read_text()).items()))))
+    assert load_model(tmp_path).settings() == fitted[0].settings()
+
+
+def _edit(folder: Path, key: str, value: object, signed: bool = False) -> None:
     path = folder / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    description = {**json.loads(path.read_text()), key: value}
+    if signed:
+        description["checksum"] = _checksum(description, (folder / "model.safetensors").read_bytes())
+    path.write_text(json.dumps(description))
+
+
+def _edit_setting(folder: Path, key: str, value: object) -> None:
+    _edit(folder, "settings", {**json.loads((folder / "model.json").read_text())["settings"], key: value})

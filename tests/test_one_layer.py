@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,11 +69,12 @@ def read_by_definition(model: OneLayerMamba, p: Prompts) -> np.ndarray:
     return np.stack(rows)
 
 
-def make(gate: str = "mamba", embedding: str = "hermite2", d: int = 4, width: int = 24, **settings) -> OneLayerMamba:
+def make(
+    gate: str = "mamba", embedding: str = "hermite2", d: int = 4, width: int = 24, **settings: Any
+) -> OneLayerMamba:
     """A model with random weights, so that no coordinate can be mistaken for another."""
-    model = OneLayerMamba(
-        d, width, gate=gate, embedding=embedding, dtype=torch.float64, **({"rho": 0.6, "b": -2.0} | settings)
-    )
+    chosen: dict[str, Any] = {"rho": 0.6, "b": -2.0, "dtype": torch.float64, **settings}
+    model = OneLayerMamba(d, width, gate=gate, embedding=embedding, **chosen)
     model.draw_head(STREAM.child("head"))
     generator = STREAM.child("weights").at(0)
     with torch.no_grad():
@@ -285,9 +287,13 @@ def test_a_context_that_is_not_finite_is_refused(bad):
     labels[1, 3] = bad
     inputs[0, 6, 2] = bad
     with pytest.raises(InputError, match=r"a context label is (nan|inf) at \(1, 3\)"):
-        make().predict(dataclasses.replace(p, labels=labels))
+        make().predict(dataclasses.replace(p, labels=labels, trusted=True))
     with pytest.raises(InputError, match=r"an input is (nan|inf) at \(0, 6, 2\)"):
-        make().predict_prefixes(dataclasses.replace(p, inputs=inputs))
+        make().predict_prefixes(dataclasses.replace(p, inputs=inputs, trusted=True))
+    # The state and the gates are read without a prediction too.
+    for call in (make().features, make().gates, make(clip=2.0).features):
+        with pytest.raises(InputError, match=r"a context label is (nan|inf) at \(1, 3\)"):
+            call(dataclasses.replace(p, labels=labels, trusted=True))
 
 
 @pytest.mark.parametrize(
@@ -300,6 +306,15 @@ def test_a_context_that_is_not_finite_is_refused(bad):
         ({"rho": float("nan")}, "rho"),
         ({"b": float("nan")}, "b is nan"),
         ({"b": -1e9}, "b is"),
+        ({"b": "a"}, "b is 'a'"),
+        ({"b": [1.0]}, "b is"),
+        ({"rho": "a"}, "rho is 'a'"),
+        ({"bias_scale": -3.0}, "bias_scale is -3.0; expected a finite number > 0"),
+        ({"bias_scale": 0.0}, "bias_scale"),
+        ({"bias_scale": float("nan")}, "bias_scale"),
+        ({"bias_scale": "a"}, "bias_scale is 'a'"),
+        ({"dtype": torch.int32}, "dtype is torch.int32"),
+        ({"dtype": "float32"}, "dtype is 'float32'"),
         ({"clip": -1.0}, "clip"),
         ({"width": 0}, "width"),
         ({"d": 0}, "ambient_dim"),

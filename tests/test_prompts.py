@@ -1,6 +1,7 @@
 """`Prompts`: validation, slicing and users' own data."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,6 +175,10 @@ def test_masked_arrays_without_a_masked_entry_are_arrays():
     assert torch.equal(Prompts.from_arrays(X, masked, Q, [3.0]).labels, Prompts.from_arrays(X, Y, Q, [3.0]).labels)
 
 
+def replaced(prompts: Prompts, changes: dict[str, Any]) -> Prompts:
+    return dataclasses.replace(prompts, **changes)
+
+
 def filled(tensor: torch.Tensor | None, place: tuple[int, ...], value: float) -> torch.Tensor:
     assert tensor is not None
     changed = tensor.clone()
@@ -196,7 +201,7 @@ def filled(tensor: torch.Tensor | None, place: tuple[int, ...], value: float) ->
 def test_values_that_are_not_finite_are_refused(field, place, word, value):
     p = draw()
     with pytest.raises(InputError, match=word):
-        dataclasses.replace(p, **{field: filled(getattr(p, field), place, value)})
+        replaced(p, {field: filled(getattr(p, field), place, value)})
 
 
 def test_query_labels_may_be_missing_but_not_infinite():

@@ -99,6 +99,54 @@ def test_noise_below_the_floor_does_not_stop_the_integral():
     assert abs(value) <= error < 1e-12
 
 
+def test_a_jump_between_an_edge_and_the_first_node_is_found():
+    # The first panels end at the integers, and a rule of 20 nodes starts 0.0034 inside, its halves 0.0017.
+    for place in (1.0005, 0.9995, -2.0011, 3.0001):
+        value, error = expectation(lambda z, place=place: (z > place) * 1.0)
+        exact = 1 - ndtr(place)
+        assert abs(value - exact) <= error + 2e-16
+        assert error < 1e-12
+
+
+def test_a_difference_between_two_sets_of_nodes_that_remains_counts_as_error():
+    # A function that changes from call to call stands for one that no set of nodes settles.
+    calls = itertools.count()
+
+    def restless(z):
+        return (1 + 1e-8 * (next(calls) % 7) * (np.abs(z) < 0.5))[:, None] * np.ones((1, 1))
+
+    values, errors = gaussian_expectations(restless, [-0.5, 0.5], tolerance=1e-6)
+    assert abs(values[0] - 1) <= errors[0]
+    assert 1e-10 < errors[0] < 1e-5
+
+
+def test_a_declared_bump_is_seen_and_an_undeclared_one_may_not_be():
+    """What the documentation says of features narrower than the distance of nodes."""
+
+    def bump(z):
+        return np.exp(-(((z - 0.31) / 1e-5) ** 2))
+
+    exact = 1e-5 * math.sqrt(math.pi) * density(0.31)
+    declared, _ = expectation(bump, [0.31 - 1e-4, 0.31, 0.31 + 1e-4])
+    assert declared == pytest.approx(exact, rel=1e-9)
+    undeclared, _ = expectation(bump)
+    assert undeclared == pytest.approx(0.0, abs=1e-12)
+
+
+def test_integrands_may_write_in_place():
+    def clipped(z):
+        z[z < 0] = 0
+        return z
+
+    assert expectation(clipped)[0] == pytest.approx(density(0), rel=1e-12)
+
+
+@pytest.mark.parametrize("power", [0.24, 0.25, 0.3])
+def test_growth_at_the_border_of_integrability_is_described_truly(power):
+    with pytest.raises(InputError, match=r"is not negligible at \|z\| = 37, beyond which float64 cannot go"):
+        expectation(lambda z: np.exp(2 * power * z * z))
+
+
 @pytest.mark.parametrize(
     "function",
     [

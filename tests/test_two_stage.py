@@ -203,3 +203,39 @@ def test_joint_training_refuses_wrong_sizes(arguments, word):
 def test_joint_training_that_diverges_stops_with_its_step():
     with pytest.raises(FloatingPointError, match=r"at step \d+ with learning rate"):
         train(learning_rate=1e30, steps=5)
+
+
+def test_the_head_is_redrawn_between_the_stages():
+    """Step 2 of Algorithm 1: Stage II reads out a head that Stage I has not seen."""
+    model, _ = pretrain(seed=11)
+    heads = {}
+    for role in ("head0", "head"):
+        other = OneLayerMamba(6, 128)
+        other.draw_head(Stream(11).child(role))
+        heads[role] = other
+    assert torch.equal(model.v, heads["head"].v)
+    assert torch.equal(model.a1, heads["head"].a1)
+    assert not torch.equal(model.v, heads["head0"].v)
+    assert not bool((model.a1 == heads["head0"].a1).any())
+
+
+def test_joint_training_stores_the_biases_it_fitted():
+    rate = 3e-3
+    model = OneLayerMamba(6, 64, rho=1.0, b=-9.0)
+    joint(model, TANH, stream=Stream(4), num_examples=32, steps=1, learning_rate=rate)
+    drawn = OneLayerMamba(6, 64)
+    drawn.draw_head(Stream(4).child("head"))
+    moved = (model.a1 - drawn.a1).abs()
+    # The first step of Adam has the size of the learning rate wherever there is a gradient.
+    assert float(moved.max()) == pytest.approx(rate, rel=1e-3)
+    assert bool((moved > 0.9 * rate).float().mean() > 0.3)
+    assert torch.equal(model.v, drawn.v)
+
+
+def test_the_loss_of_joint_training_is_that_of_the_stored_model():
+    """Trained and stored weights agree: a last step of size zero leaves the loss of the model as it is."""
+    model = OneLayerMamba(6, 64, rho=1.0, b=-9.0)
+    _, record = joint(model, TANH, stream=Stream(4), num_examples=64, steps=200, learning_rate=2e-2)
+    test = TANH.sample(Stream(8).child("test"), 1024, 64, 8)
+    error = float(((model.predict(test) - test.query_labels) ** 2).mean())
+    assert error == pytest.approx(float(np.mean(record.losses[-5:])), rel=0.15)

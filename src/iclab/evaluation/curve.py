@@ -134,7 +134,7 @@ def _blind(prompts: Prompts) -> Prompts:
     learner does to it reaches no other learner."""
     labels = prompts.labels.clone()
     labels[:, prompts.num_examples :] = float("nan")
-    return replace(prompts, inputs=prompts.inputs.clone(), labels=labels, targets=None, directions=None)
+    return replace(prompts, inputs=prompts.inputs.clone(), labels=labels, targets=None, directions=None, trusted=True)
 
 
 def _checked(name: str, predictions: object, prompts: Prompts, lengths: Sequence[int]) -> Tensor:

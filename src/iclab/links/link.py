@@ -146,11 +146,11 @@ class FunctionLink(Link):
             if self._on_tensors:
                 return cast(ArrayLike, self._checked(self._call(z.clone()), z).to(z.dtype))
             return cast(ArrayLike, torch.as_tensor(self._on_array(z.detach().cpu().numpy())).to(z))
-        z = np.asarray(z)
+        array = np.asarray(z)
         if self._on_tensors:
-            value = self._checked(self._call(torch.tensor(z)), z)
+            value = self._checked(self._call(torch.tensor(array)), array)
             return cast(ArrayLike, value.detach().cpu().numpy())
-        return cast(ArrayLike, self._on_array(z))
+        return cast(ArrayLike, self._on_array(array))
 
     def _call(self, z: np.ndarray | Tensor) -> object:
         try:

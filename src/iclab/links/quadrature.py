@@ -1,8 +1,9 @@
 """Expectations under ``z ~ N(0, 1)`` by adaptive piecewise Gauss-Legendre quadrature, with an error estimate.
 
 One rule serves smooth, kinked, jumping and stiff integrands alike (a steep gate turns a polynomial into a near-step):
-panels end at the declared break points, and a panel is halved until its 20-node rule agrees with its two halves. The result is compared with that of panels
-with shifted edges; where they disagree, the search starts again from those, and what remains counts as error.
+panels end at the declared break points, and a panel is halved until its 20-node rule agrees with its two halves.
+The result is compared with that of panels with shifted edges; where they disagree, the search starts again from those,
+and what remains counts as error.
 Gauss-Hermite rules would need hundreds of nodes at a gate and converge like 1/n at a kink.
 """
 
@@ -73,15 +74,16 @@ def gaussian_integrals(
     ends = np.unique([-radius, radius, *(b for b in breakpoints if -radius < b < radius)])
     edges = np.unique(np.concatenate([np.linspace(-radius, radius, 2 * int(np.ceil(radius)) + 1), ends]))
     floor = np.asarray(floor, dtype=float)
-    gap: Array | float = np.inf
-    for _ in range(_ROUNDS):
+    rounds = 0
+    while True:
         value, error, absolute, leaves = _adaptive(integrand, edges, tolerance, floor)
+        rounds += 1
         # A jump between the edge of a panel and its first node is seen by neither the panel nor its halves. Panels
         # whose edges lie inside the first ones have nodes on both sides of it.
         edges = _shifted(leaves, ends)
         again, _ = _panels(integrand, edges[:-1], edges[1:])
         gap = np.abs(again.sum(0) - value)
-        if (gap <= 4 * error + 10 * tolerance * absolute + 10 * floor).all():
+        if (gap <= 4 * error + 10 * tolerance * absolute + 10 * floor).all() or rounds == _ROUNDS:
             break
     error = error + gap
     if (error > 1e-6 * absolute + 1e3 * floor).any():
@@ -185,7 +187,8 @@ def _radius(integrand: Callable[[Array], Array]) -> float:
     reach = float(np.abs(both[alive]).max())
     if reach >= _LAST_RADIUS - 0.3:
         raise InputError(
-            f"the function grows too fast: its weight against the Gaussian is not negligible at |z| = {_LAST_RADIUS:.0f}"
-            ", beyond which float64 cannot go; expected a function that is square-integrable with room to spare"
+            f"the function grows too fast: its weight against the Gaussian is not negligible at "
+            f"|z| = {_LAST_RADIUS:.0f}, beyond which float64 cannot go; "
+            "expected a function that is square-integrable with room to spare"
         )
     return max(reach + 0.5, 8.0)

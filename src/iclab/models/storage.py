@@ -30,7 +30,7 @@ def save_model(model: OneLayerMamba, folder: Path | str) -> Path:
     """
     folder = Path(folder)
     weights = save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
-    description = {
+    description: dict[str, object] = {
         "format": FORMAT,
         "model": type(model).__name__,
         "dtype": str(model.gamma.dtype).removeprefix("torch."),
@@ -86,7 +86,8 @@ def load_model(folder: Path | str) -> OneLayerMamba:
         )
     if description.get("checksum") != _checksum(description, weights):
         raise InputError(
-            f"{_WEIGHTS} or {_DESCRIPTION} in {folder} was truncated or changed after it was saved; save the model again"
+            f"{_WEIGHTS} or {_DESCRIPTION} in {folder} was truncated or changed after it was saved; "
+            "save the model again"
         )
     try:
         model = OneLayerMamba(**description["settings"], dtype=getattr(torch, description["dtype"]))

@@ -213,8 +213,8 @@ class Prompts:
             dtype: of the result.
 
         Raises:
-            InputError: for shapes that disagree, complex numbers, masked entries, and values that are not finite, naming the
-                first bad place.
+            InputError: for shapes that disagree, complex numbers, masked entries, and values that are not finite, with
+                the first bad place.
         """
         examples = real_tensor("x", x, 3, dtype)
         labels = real_tensor("y", y, 2, dtype)

@@ -34,7 +34,7 @@ class InputLaw:
             raise InputError(f"the input law is {self.kind!r}; expected one of {', '.join(INPUT_LAWS)}")
         if isinstance(self.df, bool) or not isinstance(self.df, Real) or not 2 < self.df < float("inf"):
             raise InputError(
-                f"df is {self.df!r}; expected a finite number above 2, where the variance exists (gaussian is the limit)"
+                f"df is {self.df!r}; expected a finite number above 2, or the variance does not exist (inf is gaussian)"
             )
         if self.covariance is not None:
             try:

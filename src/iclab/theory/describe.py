@@ -71,8 +71,12 @@ def _notes(expansion: Expansion, ie: Exponent, ge: Exponent, gated: list[dict[st
     notes = [
         f"The {found.what} is undecided: a coefficient of lower degree is as small as its own error; {advice}."
         for found, advice in (
-            (ie, "give a smaller tolerance, or the link as a polynomial"),
-            (ge, "use fewer levels, subtract the mean of the link, or declare its break points"),
+            (ie, "give the link as a polynomial, or in Python pass information_exponent a smaller tolerance"),
+            (
+                ge,
+                "subtract the mean of the link, or in Python declare its break points or pass generative_exponent a "
+                "smaller num_levels",
+            ),
         )
         if found.undecided
     ]
@@ -81,7 +85,7 @@ def _notes(expansion: Expansion, ie: Exponent, ge: Exponent, gated: list[dict[st
         stronger = next((k for k, c in enumerate(ie.coefficients, 1) if abs(c) >= _WEAK), None)
         tail = "" if stronger is None else f", like a link with information exponent {stronger}"
         notes.append(
-            f"The information exponent {ie.value} rests on a coefficient of only {weak:.3g} (of a norm of 1): with "
+            f"The information exponent {ie.value} rests on a coefficient of only {weak:.3g} standard deviations: with "
             f"fewer than about {weak**-2:.1g} examples the link behaves as if it were zero{tail}. "
             "A rounded constant may be why."
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class Exponent:
 
     Attributes:
         value: the exponent; ``None`` if no coefficient up to ``max_degree`` is surely non-zero.
-        coefficients: of degree (or power) 1, 2, ..., in units of the function's own L2 norm.
+        coefficients: of degree (or power) 1, 2, ..., in units of the function's own standard deviation under
+            ``N(0, 1)``, so that adding a constant changes nothing. (Generative exponents: see there.)
         errors: error estimates, in the same units.
         scales: size of each coefficient before cancellation, in the same units; at most about 1.
         tolerance: a coefficient is zero if ``|c| + error <= tolerance * scale``, and non-zero if
@@ -108,9 +110,9 @@ def information_exponent(link: LinkLike, max_degree: int = 12, tolerance: float 
     what = f"information exponent of {link.name}"
     if link.hermite_coefficients is not None:
         expansion = hermite_expansion(link, max_degree)
-        norm, deviation = expansion.second_moment**0.5, link.variance**0.5
-        scales = np.full(max_degree, deviation / norm)
-        return decide(what, expansion.coefficients[1:] / norm, expansion.errors[1:] / norm, scales, tolerance)
+        deviation = link.variance**0.5
+        coefficients, errors = expansion.coefficients[1:] / deviation, expansion.errors[1:] / deviation
+        return decide(what, coefficients, errors, np.ones(max_degree), tolerance)
     return decide(what, *relative_coefficients(link, max_degree, link.breakpoints), tolerance)
 
 
@@ -168,10 +170,10 @@ def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callabl
     The gate is computed in logs, so ``b = -800`` and ``rho = 1e-6`` are as good as any.
     """
     check_positive("rho", rho)
-    if not np.isfinite(b):
-        raise InputError(f"b is {b}; expected a finite number, such as -9")
-    if not 0 <= noise < np.inf:
-        raise InputError(f"noise is {noise}; expected a finite number >= 0")
+    if not isinstance(b, Real) or not np.isfinite(b):
+        raise InputError(f"b is {b!r}; expected a finite number, such as -9")
+    if not isinstance(noise, Real) or not 0 <= noise < np.inf:
+        raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
     labels = (noise, -noise) if noise > 0 else (0.0,)
 
     def log_gate(y: Array) -> Array:
@@ -195,7 +197,8 @@ def relative_coefficients(
     function: Callable[[Array], Array], max_degree: int, breakpoints: Sequence[float]
 ) -> tuple[Array, Array, Array]:
     """Coefficients of degree ``1 .. max_degree``, their errors, and their scales ``E|(f - E f) h_k|``, all divided by
-    ``sqrt(E f^2)``. The mean is removed first: it has no part in these coefficients and would only add its rounding."""
+    the standard deviation of ``f`` (by its L2 norm where that is constant to rounding). The mean is removed first: it
+    has no part in these coefficients and would only add its rounding."""
 
     def moments(z: Array) -> Array:
         f = function(z)
@@ -216,8 +219,10 @@ def relative_coefficients(
     variance = float(values[0])
     errors = errors[1:] + mean_rounding + _EPS * np.arange(1, max_degree + 1) * scales[1:]
     # A function that is constant to rounding has scales of rounding size: its coefficients are zero, not undecided.
-    constant = variance <= (64 * _EPS) ** 2
-    return values[1:], errors, np.ones(max_degree) if constant else scales[1:]
+    if variance <= (64 * _EPS) ** 2:
+        return values[1:], errors, np.ones(max_degree)
+    deviation = variance**0.5
+    return values[1:] / deviation, errors / deviation, scales[1:] / deviation
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 
 from iclab.errors import InputError, check_integer
-from iclab.links import Link, gaussian_expectations, make_link
-from iclab.theory.geometric import decay_sums
+from iclab.links import Link, gaussian_expectations, gaussian_integrals, make_link
+from iclab.theory.geometric import decay_sums, retained_variance
 from iclab.theory.weights import LabelWeight
 
 _MAX_EXAMPLES = 10**12
@@ -41,6 +42,21 @@ class TokenMoments:
     square_index: np.ndarray
     loss: float
     loss2: float
+
+
+@dataclass(frozen=True)
+class TokenSpread:
+    """Centred one-token integrals, computed as such: differences of raw moments lose digits where a mean is large.
+
+    Attributes:
+        covariance: ``(3, 3)``, ``Cov(A psi)``.
+        kept: ``(3,)``, ``Cov(1 - f, A psi)``.
+        forgetting: ``Var f``.
+    """
+
+    covariance: np.ndarray
+    kept: np.ndarray
+    forgetting: float
 
 
 class GateMoments:
@@ -74,7 +90,7 @@ class GateMoments:
         retention: float = 1.0,
     ) -> None:
         self.link = make_link(link)
-        if not (isinstance(noise, int | float) and 0 <= noise < float("inf")):
+        if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= noise < float("inf"):
             raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
         self.noise = float(noise)
         self.weight = LabelWeight(gate or ("mamba" if decay else "no_decay"), rho, b, retention)
@@ -116,9 +132,57 @@ class GateMoments:
                 )
             return total / len(signs)
 
-        v, _ = gaussian_expectations(integrand, self.link.breakpoints)
+        try:
+            v, _ = gaussian_expectations(integrand, self.link.breakpoints)
+        except InputError as error:
+            raise InputError(self._why_infinite(error)) from None
         square = np.array([[v[3], v[4], v[5]], [v[4], v[6], v[7]], [v[5], v[7], v[8]]])
         return TokenMoments(v[:3], square, v[9:12], np.array([v[3], v[4], v[12]]), float(v[13]), float(v[14]))
+
+    @cached_property
+    def spread(self) -> TokenSpread:
+        """The centred one-token integrals."""
+        token = self.token
+        signs = (-1.0, 1.0) if self.noise else (0.0,)
+        centre = np.append(token.mean, token.loss)
+        pairs = [(i, j) for i in range(4) for j in range(i, 4)]
+
+        def integrand(z: np.ndarray) -> np.ndarray:
+            psi = np.stack([np.ones_like(z), z, (z * z - 1) / 2**0.5], 1)
+            total = np.zeros((len(z), len(pairs)))
+            clean = self.link(z)
+            for sign in signs:
+                y = clean + sign * self.noise
+                gained = (self.weight.gain(y) * y)[:, None] * psi
+                off = np.column_stack([gained, self.weight.forgetting(y)]) - centre
+                total += np.stack([off[:, i] * off[:, j] for i, j in pairs], 1)
+            return total / len(signs)
+
+        # The subtraction leaves rounding noise of the size of what was subtracted from.
+        size = np.sqrt(np.append(np.diagonal(token.square), token.loss2))
+        left = np.sqrt(np.maximum(size**2 - centre**2, 0.0))
+        noise = 8 * np.finfo(float).eps * size
+        floor = np.array([noise[i] * left[j] + noise[j] * left[i] + noise[i] * noise[j] for i, j in pairs])
+        values, _, _ = gaussian_integrals(integrand, self.link.breakpoints, floor=floor)
+        full = np.zeros((4, 4))
+        for (i, j), value in zip(pairs, values, strict=True):
+            full[i, j] = full[j, i] = value
+        return TokenSpread(full[:3, :3], -full[:3, 3], float(full[3, 3]))
+
+    def _why_infinite(self, error: InputError) -> str:
+        """What keeps the one-token integrals from being computed, in terms of the gate."""
+        z = np.linspace(-37.0, 37.0, 1481)
+        with np.errstate(all="ignore"):
+            y = np.concatenate([np.asarray(self.link(z)) + sign * self.noise for sign in (-1.0, 1.0)])
+            size = self.weight.log_gain(y)
+        reach = float(np.nanmax(size))
+        gate = f"the gate {self.weight.gate} at rho = {self.weight.rho:g}"
+        if self.weight.gate in ("mamba", "no_decay") and reach > 300:
+            return (
+                f"{gate}, b = {self.weight.b:g} gives labels of {self.link.name!r} weights up to exp({reach:.4g}) "
+                "times that of label 0, whose square float64 cannot hold; raise b or rho"
+            )
+        return f"the moments of {self.link.name!r} under {gate}: {error}"
 
     @cached_property
     def _sums(self) -> tuple[float, float, float]:
@@ -142,8 +206,16 @@ class GateMoments:
 
     @property
     def covariance(self) -> np.ndarray:
-        """``(3, 3)``: covariance of ``S`` on the features ``1, z, h_2(z)``."""
-        return self.second_moment - np.outer(self.mean, self.mean)
+        """``(3, 3)``: covariance of ``S`` on the features ``1, z, h_2(z)``.
+
+        From centred integrals, not as a difference of moments: that keeps its digits where the mean is large.
+        """
+        _, squares, crossed = self._sums
+        m, k = self.token.mean, self.spread.kept
+        token = self.token
+        varied = retained_variance(token.loss, token.loss2, self.spread.forgetting, self.num_examples)
+        within = self.spread.covariance * squares + (np.outer(m, k) + np.outer(k, m)) * crossed
+        return self._scale**2 * (within + np.outer(m, m) * varied)
 
     @property
     def orthogonal_covariance(self) -> np.ndarray:

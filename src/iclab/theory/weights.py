@@ -46,14 +46,18 @@ class LabelWeight:
             raise InputError(f"retention is {self.retention}; expected a number in (0, 1]")
 
     def gain(self, y: np.ndarray) -> np.ndarray:
-        """``s(y) / s(0)``, computed in logs."""
+        """``s(y) / s(0)``."""
+        return np.exp(self.log_gain(y))
+
+    def log_gain(self, y: np.ndarray) -> np.ndarray:
+        """``log(s(y) / s(0))``."""
         match self.gate:
             case "mamba" | "no_decay":
-                return np.exp(log_expit(y / self.rho + self.b) - log_expit(self.b))
+                return log_expit(y / self.rho + self.b) - log_expit(self.b)
             case "exp":
-                return np.exp(y / self.rho)
+                return y / self.rho
             case _:
-                return np.ones_like(y)
+                return np.zeros_like(y)
 
     def forgetting(self, y: np.ndarray) -> np.ndarray:
         """``f(y)``: the fraction of the state that an example with label ``y`` erases."""
