@@ -88,7 +88,15 @@ def uninterrupted(tmp_path_factory) -> tuple[Path, list[str]]:
 
 def start(arguments: list[str], out: Path, engine: list[str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "iclab", "run", *arguments, "--out", str(out), *engine]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # A shell's background job ignores SIGINT and hands that down; these tests need a process that listens.
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def check_continues(out: Path, uninterrupted: Path, arguments: list[str], engine: list[str], capsys) -> None:
