@@ -20,17 +20,22 @@ def main() -> None:
     )
     if load[0] > 0.5:
         print("the machine is not quiet: trust the ratios, which are of paired repeats, more than the times")
-    print(f"{'case':<48} {'ours':>11} {'peer':>12} {'peer/ours':>10}  peer")
-    for module in (one_layer, estimators):
-        for row in module.run():
-            ratio = float(str(row["ratio"]))
-            print(
-                f"{row['case']!s:<48} {float(str(row['ours_ms'])):>8.2f} ms {float(str(row['peer_ms'])):>9.1f} ms "
-                f"{ratio:>10.2f}  {row['peer']}"
-            )
-            if "note" in row:
-                print(f"    {row['note']}")
+    for threads in sorted({1, torch.get_num_threads()}):
+        torch.set_num_threads(threads)
+        print(f"\n{threads} thread{'s' if threads > 1 else ''}")
+        print(f"{'case':<72} {'ours':>11} {'peer':>12} {'peer/ours':>10}  peer")
+        for module in (one_layer, estimators):
+            for row in module.run():
+                print_row(row)
     print(f"load average after the run {os.getloadavg()[0]:.2f}")
+
+
+def print_row(row: dict[str, object]) -> None:
+    """One line of the table, and the note below it."""
+    ours, peer, ratio = (float(str(row[key])) for key in ("ours_ms", "peer_ms", "ratio"))
+    print(f"{row['case']!s:<72} {ours:>8.2f} ms {peer:>9.1f} ms {ratio:>10.2f}  {row['peer']}")
+    if "note" in row:
+        print(f"    {row['note']}")
 
 
 main()
