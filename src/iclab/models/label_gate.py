@@ -6,6 +6,7 @@ The same weights as `iclab.theory.LabelWeight`, which integrates them; this file
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 
 import torch
@@ -53,8 +54,7 @@ class LabelGate:
                     f"exp({float(u.max()):.4g}); raise rho or use a sigmoid gate"
                 )
             return u
-        bias = torch.tensor(self.b, dtype=labels.dtype)
-        gain = logsigmoid(u + self.b) - logsigmoid(bias)
+        gain = logsigmoid(u + self.b) - self._log_unit(labels.dtype)
         if self.b < -_LARGEST_LOG / 2 and labels.numel():
             size = float((gain + labels.abs().clamp(min=1).log()).max())
             if size > _LARGEST_LOG:
@@ -68,6 +68,12 @@ class LabelGate:
         """``log(1 - f(y))``: what an example leaves of the state before it; the shape of ``labels``."""
         return logsigmoid(-(labels / self.rho + self.b)) if self.gate == "mamba" else torch.zeros_like(labels)
 
+    @lru_cache(maxsize=8)  # noqa: B019 - a frozen value with two or three dtypes
+    def _log_unit(self, dtype: torch.dtype) -> Tensor:
+        """``log sigmoid(b)``, a number in the dtype of the labels."""
+        return logsigmoid(torch.tensor(self.b, dtype=dtype))
+
+    @lru_cache(maxsize=8)  # noqa: B019
     def log_query(self) -> float:
         """``log c0``: what the query token leaves of the state."""
         return float(logsigmoid(torch.tensor(-self.b, dtype=torch.float64))) if self.gate == "mamba" else 0.0

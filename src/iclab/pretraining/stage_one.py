@@ -55,7 +55,8 @@ def gamma_gradient(
         scratch = model.gamma.new_empty(CHUNK, num_examples, prompts.ambient_dim)
         for chunk in range(group * _GROUP, min((group + 1) * _GROUP, num_chunks)):
             batch = prompts.draw_chunk(stream.at(chunk), num_examples, num_queries, dtype, buffer)
-            batch = batch[0 : min(CHUNK, num_tasks - chunk * CHUNK)]
+            if num_tasks < (chunk + 1) * CHUNK:
+                batch = batch[0 : num_tasks - chunk * CHUNK]
             state = model.features(batch, scratch=scratch)
             parts.append((state, batch.queries.clone(), batch.query_labels))
         states, queries, labels = zip(*parts, strict=True)

@@ -104,7 +104,7 @@ class SingleIndex(PromptDistribution):
             directions = latent @ self.rotation[:, support].T.to(dtype)
             index = (inputs * directions[:, None, :]).sum(-1)
         targets = self.link(index.contiguous())
-        labels = targets if signs is None else targets + (2 * signs.to(dtype) - 1) * self.noise
+        labels = targets if signs is None else signs.to(dtype).mul_(2).sub_(1).mul_(self.noise).add_(targets)
         check_finite(f"a label of the link {self.link.name!r} in {dtype}", labels, "scale the link, or use float64")
         return Prompts(inputs, labels, num_examples, targets, directions, trusted=True)
 
