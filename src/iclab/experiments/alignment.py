@@ -103,8 +103,12 @@ def check(config: AlignmentConfig) -> None:
         raise InputError(f"gates.{clipped[0]}.clip is set; the exact curve is for unclipped labels: leave clip unset")
     for gate in config.gates.values():
         _moments(config, gate)
-    if min(config.num_examples) < 1:
-        raise InputError(f"num_examples is {config.num_examples}; expected lengths >= 1")
+    if config.prompts.rotation is not None:
+        raise InputError(
+            "prompts.rotation is set; the exact curve is for a support among the coordinates: leave it unset"
+        )
+    if min(config.num_examples) < 1 or len(set(config.num_examples)) < len(config.num_examples):
+        raise InputError(f"num_examples is {config.num_examples}; expected distinct lengths >= 1")
 
 
 def read(results: Results) -> Reading:

@@ -164,6 +164,17 @@ def check(config: ErrorConfig) -> None:
         except InputError as error:
             raise InputError(f"the exact curve of theory_gate does not exist ({error}); set theory_gate=null") from None
     for name, section in config.learners.items():
+        told = isinstance(section, Oracle) or getattr(section, "coordinates", "all") == "support"
+        if told and config.prompts.rotation is not None:
+            raise InputError(
+                f"learners.{name} is told a support among the coordinates, which prompts.rotation removes; leave the "
+                "rotation unset or the learner out"
+            )
+        if section.kind == "direction_readout" and config.prompts.inputs != "gaussian":
+            raise InputError(
+                f"learners.{name} is optimal for gaussian inputs and prompts.inputs is {config.prompts.inputs!r}; "
+                f"take kind head_readout or leave it out"
+            )
         pretraining = getattr(section, "pretraining", None)
         if pretraining is not None:
             check_prompts_fit(f"learners.{name}.pretraining", 64, pretraining.num_examples, config.prompts.ambient_dim)
