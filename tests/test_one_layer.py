@@ -13,6 +13,7 @@ from iclab.models import (
     EMBEDDINGS,
     MODEL_GATES,
     OneLayerMamba,
+    StateBlocks,
     block_degrees,
     embed,
     embedding_dim,
@@ -192,13 +193,19 @@ def test_state_blocks_are_the_state_in_the_coordinates_of_beta():
         assert close(state.degree2[i], state.degree2[i].T, 1e-14)
 
 
-def test_a_scratch_buffer_changes_nothing():
-    model, p = make(), draw(5, 40)
-    scratch = torch.full((8, 40, 4), float("nan"), dtype=torch.float64)
-    for a, b in zip(
-        dataclasses.astuple(model.features(p)), dataclasses.astuple(model.features(p, scratch=scratch)), strict=True
-    ):
-        assert torch.equal(a, b)
+def test_pieces_threads_and_reused_buffers_change_nothing():
+    model, p = make(), draw(21, 40)
+    alone = StateBlocks.cat([model.features(p[i : i + 1]) for i in range(21)])
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            for _ in range(2):
+                together = model.features(p)
+                for a, b in zip(dataclasses.astuple(alone), dataclasses.astuple(together), strict=True):
+                    assert torch.equal(a, b)
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("gate", MODEL_GATES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -11,13 +13,16 @@ import torch
 Result = TypeVar("Result")
 
 _WINDOW = 256  # pieces in flight: bounds memory, and is far above any number of cores
+_pools: dict[int, ThreadPoolExecutor] = {}
+_making = threading.Lock()
 
 
 def map_in_order(function: Callable[[int], Result], count: int) -> Iterator[Result]:
     """``function(0), ..., function(count - 1)``, computed by ``torch.get_num_threads()`` threads, yielded in order.
 
     Each piece runs its torch operations on one thread, so a result does not depend on how many work beside it, and
-    the threads of the pieces do not compete with torch's own. Whether gradients are recorded is as in the caller.
+    the threads of the pieces do not compete with torch's own. A piece that maps again does so on its own thread.
+    Whether gradients are recorded is as in the caller.
     """
     threads = torch.get_num_threads()
     if threads == 1 or count <= 1:
@@ -29,9 +34,36 @@ def map_in_order(function: Callable[[int], Result], count: int) -> Iterator[Resu
         with torch.set_grad_enabled(recording):  # the mode belongs to a thread; a new one records
             return function(number)
 
-    try:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            for start in range(0, count, _WINDOW):
-                yield from pool.map(piece, range(start, min(start + _WINDOW, count)))
-    finally:
-        torch.set_num_threads(threads)
+    pool = _pool(threads)
+    for start in range(0, count, _WINDOW):
+        yield from pool.map(piece, range(start, min(start + _WINDOW, count)))
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """The process's pool of that size: giving a thread its torch settings takes about a millisecond, so they stay."""
+    with _making:
+        if threads not in _pools:
+            all_here = threading.Barrier(threads)
+
+            def begin() -> None:
+                torch.set_num_threads(1)
+                torch.get_num_threads()  # a thread takes the process's number at its first use, and keeps it
+                all_here.wait()
+
+            pool = ThreadPoolExecutor(threads, "iclab", initializer=begin)
+            for future in [pool.submit(int) for _ in range(threads)]:
+                future.result()
+            torch.set_num_threads(threads)  # what this thread, and those yet to come, use
+            _pools[threads] = pool
+        return _pools[threads]
+
+
+def _forget_pools() -> None:
+    """A forked child has none of its parent's threads, and perhaps a lock that nobody will release."""
+    global _making
+    _making = threading.Lock()
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pools)

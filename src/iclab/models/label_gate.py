@@ -83,8 +83,7 @@ class LabelGate:
         gain = self.log_gain(labels)
         if self.gate != "mamba":
             return gain
-        keep = self.log_keep(labels)
         # Summing from the end keeps a huge label out of the sums of the examples after it.
-        after = keep.flip(-1).cumsum(-1).flip(-1)
-        after = torch.cat([after[..., 1:], torch.zeros_like(after[..., :1])], -1)
-        return gain + after + self.log_query()
+        after = self.log_keep(labels).flip(-1).cumsum(-1).flip(-1)
+        gain[..., :-1] += after[..., 1:]
+        return gain.add_(self.log_query())

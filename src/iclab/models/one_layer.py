@@ -21,8 +21,12 @@ from iclab.memory import check_memory
 from iclab.models.embedding import embedding_dim, pair_indices
 from iclab.models.label_gate import LabelGate
 from iclab.models.prefixes import read_prefixes
-from iclab.prompts import Prompts, Stream
+from iclab.parallel import map_in_order
+from iclab.prompts import CHUNK, Prompts, Stream
 from iclab.prompts.values import check_finite, is_finite
+from iclab.scratch import Scratch
+
+_weighted = Scratch()
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class StateBlocks:
     @staticmethod
     def cat(states: Sequence[StateBlocks]) -> StateBlocks:
         """Join along the prompts."""
+        if len(states) == 1:
+            return states[0]
         return StateBlocks(
             torch.cat([s.degree0 for s in states]),
             torch.cat([s.degree1 for s in states]),
@@ -143,21 +149,28 @@ class OneLayerMamba(nn.Module):
         """``(B, N)``: ``log(G_j / s(0))`` of every example, as the query sees it. Logs, since weights underflow."""
         return self.label_gate.log_weights(self._labels(prompts))
 
-    def features(self, prompts: Prompts, *, scratch: Tensor | None = None) -> StateBlocks:
+    def features(self, prompts: Prompts) -> StateBlocks:
         """The state ``S`` of each prompt, by degree. Cost O(N d^2) a prompt in one matrix product; memory O(d^2).
 
-        ``scratch`` is an optional buffer ``(B, N, d)`` that the weighted inputs overwrite; loops over many batches save
-        the allocation with it. Without gradients only.
+        A few prompts at a time, on all of torch's threads: their weighted inputs then stay in a core's cache.
         """
         self._check_dimension(prompts)
         labels = self._labels(prompts)
-        x = prompts.examples.to(self.gamma)
         c = torch.exp(self.label_gate.log_weights(labels)) * labels / max(prompts.num_examples, 1)
+
+        def piece(number: int) -> StateBlocks:
+            part = slice(number * CHUNK, (number + 1) * CHUNK)
+            return self._state(prompts.examples[part].to(self.gamma), c[part])
+
+        return StateBlocks.cat(list(map_in_order(piece, max(1, -(-prompts.batch_size // CHUNK)))))
+
+    def _state(self, x: Tensor, c: Tensor) -> StateBlocks:
         degree0 = c.sum(-1)
         if self.embedding == "identity":
             first = (x.transpose(1, 2) @ c[..., None]).squeeze(-1)
             return StateBlocks(torch.zeros_like(degree0), first, x.new_zeros(len(x), 0, 0))
-        weighted = x * c[..., None] if scratch is None else torch.mul(x, c[..., None], out=scratch[: len(x)])
+        recording = torch.is_grad_enabled() and (x.requires_grad or c.requires_grad)
+        weighted = torch.mul(x, c[..., None], out=None if recording else _weighted.take(x.shape, x.dtype, x.device))
         second = torch.bmm(x.transpose(1, 2), weighted)
         second.diagonal(dim1=1, dim2=2).sub_(degree0[:, None])
         return StateBlocks(degree0, weighted.sum(1), second.mul_(2**-0.5))

@@ -17,8 +17,10 @@ from iclab.models import OneLayerMamba, StateBlocks
 from iclab.models.embedding import pair_indices
 from iclab.parallel import map_in_order
 from iclab.prompts import CHUNK, PromptDistribution, Prompts, Stream
+from iclab.scratch import Scratch
 
 _GROUP = 8  # chunks whose small products are taken together; a chunk itself stays in a core's cache
+_inputs = Scratch()
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,12 @@ def gamma_gradient(
     def one_group(group: int) -> Tensor:
         parts = []
         dtype = model.gamma.dtype
-        buffer = torch.empty(CHUNK, num_examples + num_queries, prompts.ambient_dim, dtype=dtype)
-        scratch = model.gamma.new_empty(CHUNK, num_examples, prompts.ambient_dim)
+        buffer = _inputs.take((CHUNK, num_examples + num_queries, prompts.ambient_dim), dtype)
         for chunk in range(group * _GROUP, min((group + 1) * _GROUP, num_chunks)):
             batch = prompts.draw_chunk(stream.at(chunk), num_examples, num_queries, dtype, buffer)
             if num_tasks < (chunk + 1) * CHUNK:
                 batch = batch[0 : num_tasks - chunk * CHUNK]
-            state = model.features(batch, scratch=scratch)
+            state = model.features(batch)
             parts.append((state, batch.queries.clone(), batch.query_labels))
         states, queries, labels = zip(*parts, strict=True)
         return _gradient(model, StateBlocks.cat(states), torch.cat(queries), torch.cat(labels)).double().cpu()
