@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt
-INPUTS := pyproject.toml constraints.txt
+INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/iclab/scan/*.[ch])
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -1,22 +1,42 @@
 """Sequence models. How they are trained is in `iclab.pretraining`."""
 
+from iclab.models.backbone import branch_by_repetition
 from iclab.models.embedding import EMBEDDINGS, block_degrees, embed, embedding_dim, in_support
+from iclab.models.gpt2 import GPT2
+from iclab.models.in_context import InContextModel
+from iclab.models.initial import initial_values
 from iclab.models.label_gate import MODEL_GATES, LabelGate
+from iclab.models.layouts import LAYOUTS
+from iclab.models.linear_attention import LinearAttention
+from iclab.models.mamba import Mamba
 from iclab.models.one_layer import OneLayerMamba, StateBlocks
 from iclab.models.recurrence import recurrent_read
 from iclab.models.storage import load_model, save_model
+from iclab.models.transformers_weights import from_transformers, to_transformers
+from iclab.models.weight_decay import no_decay_names, parameter_groups
 
 __all__ = [
     "EMBEDDINGS",
+    "GPT2",
+    "LAYOUTS",
     "MODEL_GATES",
+    "InContextModel",
     "LabelGate",
+    "LinearAttention",
+    "Mamba",
     "OneLayerMamba",
     "StateBlocks",
     "block_degrees",
+    "branch_by_repetition",
     "embed",
     "embedding_dim",
+    "from_transformers",
     "in_support",
+    "initial_values",
     "load_model",
+    "no_decay_names",
+    "parameter_groups",
     "recurrent_read",
     "save_model",
+    "to_transformers",
 ]

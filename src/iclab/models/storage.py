@@ -5,39 +5,56 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch import nn
 
 from iclab import __version__
 from iclab.errors import InputError
 from iclab.files import write_atomic
+from iclab.models.gpt2 import GPT2
+from iclab.models.in_context import InContextModel
+from iclab.models.linear_attention import LinearAttention
+from iclab.models.mamba import Mamba
 from iclab.models.one_layer import OneLayerMamba
 
 FORMAT = 2
+BACKBONES = {kind.__name__: kind for kind in (Mamba, GPT2, LinearAttention)}
 _WEIGHTS, _DESCRIPTION = "model.safetensors", "model.json"
+_KINDS = (OneLayerMamba.__name__, InContextModel.__name__, *BACKBONES)
 
 
-def save_model(model: OneLayerMamba, folder: Path | str) -> Path:
+def save_model(model: OneLayerMamba | InContextModel | Mamba | GPT2 | LinearAttention, folder: Path | str) -> Path:
     """Write ``model`` to ``folder``, which is made if need be; a model already there is replaced.
 
+    Weights have the names and shapes of Hugging Face transformers (inside an `InContextModel` behind ``backbone.``).
     The description carries a checksum of itself and of the weights and is written last, so a half-written or edited
     model is noticed.
 
     Raises:
-        InputError: where ``folder`` cannot be made, or cannot be written to.
+        InputError: where ``folder`` cannot be made, or cannot be written to; for a model that `load_model` would not
+            know, and settings of a backbone that JSON cannot hold.
     """
     folder = Path(folder)
-    weights = save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+    kind = type(model).__name__
+    if kind not in _KINDS:
+        raise InputError(f"a {kind} cannot be saved; expected one of {', '.join(_KINDS)} (or its state_dict)")
+    # Copies: safetensors refuses tensors that share memory, as tied weights do.
+    weights = save({name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()})
     description: dict[str, object] = {
         "format": FORMAT,
-        "model": type(model).__name__,
-        "dtype": str(model.gamma.dtype).removeprefix("torch."),
+        "model": kind,
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "settings": model.settings(),
         "iclab": __version__,
     }
-    description["checksum"] = _checksum(description, weights)
+    try:
+        description["checksum"] = _checksum(description, weights)
+    except TypeError as error:
+        raise InputError(f"the settings of {kind} cannot be saved: {error}; return plain numbers and text") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / _WEIGHTS, weights)
@@ -58,12 +75,16 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def load_model(folder: Path | str) -> OneLayerMamba:
-    """The model that `save_model` wrote.
+def load_model(folder: Path | str, *, backbone: nn.Module | None = None) -> Any:
+    """The model that `save_model` wrote, of the kind that it was.
+
+    Args:
+        folder: where it is.
+        backbone: for an `InContextModel` with a backbone of your own: one built as it was; its weights are replaced.
 
     Raises:
-        InputError: for a folder that holds none, a truncated or edited one, another kind of model, or a format that
-            this version does not know.
+        InputError: for a folder that holds none, a truncated or edited one, another kind of model, a backbone that is
+            needed and missing, or a format that this version does not know.
     """
     folder = Path(folder)
     try:
@@ -77,8 +98,8 @@ def load_model(folder: Path | str) -> OneLayerMamba:
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise InputError(f"{folder / _DESCRIPTION} is damaged (no JSON); save the model again") from None
-    if not isinstance(description, dict) or description.get("model") != OneLayerMamba.__name__:
-        raise InputError(f"{folder / _DESCRIPTION} does not describe a {OneLayerMamba.__name__}; check the folder")
+    if not isinstance(description, dict) or description.get("model") not in _KINDS:
+        raise InputError(f"{folder / _DESCRIPTION} does not describe one of {', '.join(_KINDS)}; check the folder")
     if description.get("format") != FORMAT:
         raise InputError(
             f"{folder} has the format {description.get('format')!r} and this version reads {FORMAT}; "
@@ -90,8 +111,28 @@ def load_model(folder: Path | str) -> OneLayerMamba:
             "save the model again"
         )
     try:
-        model = OneLayerMamba(**description["settings"], dtype=getattr(torch, description["dtype"]))
-        model.load_state_dict(load(weights))
+        model = _build(description, backbone)
+        model.load_state_dict(load(weights), assign=True)
     except (KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{folder} does not fit its description: {' '.join(str(error).split())[:200]}") from None
     return model
+
+
+def _build(description: dict[str, Any], backbone: nn.Module | None) -> nn.Module:
+    """A model as described, with any weights; torch's generator is left as it was."""
+    kind, settings = description["model"], description["settings"]
+    dtype = getattr(torch, description["dtype"])
+    with torch.random.fork_rng(devices=[]):
+        if kind == OneLayerMamba.__name__:
+            return OneLayerMamba(**settings, dtype=dtype)
+        if kind != InContextModel.__name__:
+            return BACKBONES[kind](**settings).to(dtype)
+        inner = settings["backbone"]
+        if backbone is None:
+            if inner["model"] not in BACKBONES:
+                raise InputError(
+                    f"the saved model has a backbone of your own, {inner['model']}; pass "
+                    f"load_model(folder, backbone={inner['model']}(...))"
+                )
+            backbone = BACKBONES[inner["model"]](**inner["settings"])
+        return InContextModel(settings["input_dim"], backbone, layout=settings["layout"]).to(dtype)

@@ -1,0 +1,149 @@
+"""GPT-2 as a backbone: the Transformer that state space models are compared with.
+
+Shapes: B prompts, L tokens, Q branches, M width, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from iclab.errors import InputError, check_integer, check_positive
+from iclab.models.backbone import Cache, at_least, check_length, check_size, check_tokens
+from iclab.models.gpt2_block import INITIAL_STD, Block
+from iclab.models.rotary import Rotation, rotation
+
+POSITIONS = ("learned", "none", "rotary")
+
+
+class GPT2(nn.Module):
+    """A stack of GPT-2 blocks on given token vectors, ``(B, L, width) -> (B, L, width)``, causal, without dropout.
+
+    Args:
+        width: M.
+        depth: number of blocks.
+        heads: H; must divide the width (``rotary``: into an even size).
+        max_positions: length of the table of ``learned`` positions; the other kinds have no limit.
+        positions: ``learned`` (GPT-2's own), ``none`` (order is known through the causal mask alone, and the model can
+            be asked about prompts longer than any it was trained on) or ``rotary``.
+        norm_eps: added to variances in the layer norms.
+
+    Weights start at ``N(0, 0.02^2)``, those that write into the residual stream divided by ``sqrt(2 depth)``, biases at
+    zero. On equal weights it agrees with transformers' ``GPT2Model`` (`iclab.models.from_transformers`).
+
+    Raises:
+        InputError: for sizes out of range, weights beyond this machine's memory, sequences beyond ``max_positions``.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        depth: int,
+        *,
+        heads: int,
+        max_positions: int = 1024,
+        positions: str = "learned",
+        norm_eps: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        self.width, self.depth = check_integer("width", width, 1), check_integer("depth", depth, 1, 1000)
+        self.heads = check_integer("heads", heads, 1)
+        if self.width % self.heads:
+            raise InputError(f"the width {width} is no multiple of heads = {heads}; choose heads that divide it")
+        if positions not in POSITIONS:
+            raise InputError(f"positions are {positions!r}; expected one of {', '.join(POSITIONS)}")
+        self.positions = positions
+        self.head_size = self.width // self.heads
+        if positions == "rotary" and self.head_size % 2:
+            raise InputError(f"heads of size {self.head_size} cannot be rotated in pairs; choose an even width / heads")
+        self.max_positions = check_integer("max_positions", max_positions, 1, 10_000_000)
+        self.norm_eps = check_positive("norm_eps", norm_eps)
+        table = self.max_positions * self.width if positions == "learned" else 0
+        check_size("GPT-2", self.width, self.depth, 12.0 * self.depth * self.width**2 + table)
+        if positions == "learned":
+            self.wpe = nn.Embedding(self.max_positions, self.width)
+            nn.init.normal_(self.wpe.weight, std=INITIAL_STD)
+        blocks = [Block(self.width, self.heads, self.depth, self.norm_eps) for _ in range(self.depth)]
+        self.h = nn.ModuleList(blocks)
+        self.ln_f = nn.LayerNorm(self.width, eps=self.norm_eps)
+
+    @property
+    def name(self) -> str:
+        """As legends show it."""
+        return f"GPT-2 ({self.depth} layers, width {self.width}, {self.heads} heads, {self.positions} positions)"
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence, or ``None`` where any length will do."""
+        return self.max_positions if self.positions == "learned" else None
+
+    def settings(self) -> dict[str, object]:
+        """The constructor's arguments, for saving."""
+        return {
+            "width": self.width,
+            "depth": self.depth,
+            "heads": self.heads,
+            "max_positions": self.max_positions,
+            "positions": self.positions,
+            "norm_eps": self.norm_eps,
+        }
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(B, L, M) -> (B, L, M)``; output t depends on tokens up to t."""
+        check_tokens(x, self.width)
+        check_length(x.shape[1], self.max_length)
+        x, turn = self._place(x, torch.arange(x.shape[1], device=x.device))
+        for block in self._blocks():
+            x = block(x, turn)[0]
+        return self.ln_f(x)
+
+    def initial_cache(self, batch: int) -> Cache:
+        """For each layer the keys and values ``(B, H, 0, M/H)`` of no tokens."""
+        empty = self.ln_f.weight.new_empty(batch, self.heads, 0, self.head_size)
+        return tuple((empty, empty) for _ in self.h)
+
+    def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """The next tokens ``(B, M)`` -> outputs ``(B, M)`` and the cache with their keys and values."""
+        length = cache[0][0].shape[2]
+        check_tokens(x[:, None], self.width)
+        check_length(length + 1, self.max_length)
+        x, turn = self._place(x[:, None], torch.tensor([length], device=x.device))
+        grown = []
+        for block, (keys, values) in zip(self._blocks(), cache, strict=True):
+            x, keys, values = block.extend(x, keys, values, turn)
+            grown.append((keys, values))
+        return self.ln_f(x)[:, 0], tuple(grown)
+
+    def branch(self, context: Tensor, queries: Tensor, after: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Outputs of ``context (B, L, M)`` and ``queries (B, Q, M)``; query q follows ``after[q]`` context tokens."""
+        length = context.shape[1]
+        check_tokens(context, self.width)
+        check_tokens(queries, self.width)
+        check_length(max(length, max(after) + 1), self.max_length)
+        places = torch.tensor(after, device=context.device)
+        mask = torch.cat(
+            [
+                torch.arange(length, device=context.device) < places[:, None],
+                torch.eye(len(after), dtype=torch.bool, device=context.device),
+            ],
+            1,
+        )
+        context, turn = self._place(context, torch.arange(length, device=context.device))
+        queries, query_turn = self._place(queries, places)
+        for block in self._blocks():
+            context, keys, values = block(context, turn)
+            queries = block.extend(queries, keys, values, query_turn, mask)[0]
+        return self.ln_f(context), self.ln_f(queries)
+
+    def _place(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Rotation | None]:
+        """Tokens with their learned positions added, and the angles of rotary ones."""
+        x = at_least(x, self.ln_f.weight)
+        if self.positions == "learned":
+            return x + F.embedding(positions, self.wpe.weight), None
+        return x, rotation(positions, self.head_size, x.dtype) if self.positions == "rotary" else None
+
+    def _blocks(self) -> Iterator[Block]:
+        return iter(self.h)  # type: ignore[return-value]

@@ -1,0 +1,103 @@
+"""One block of GPT-2: causal softmax attention and a two-layer network, each on the normalised residual stream.
+
+Parameter names and shapes are those of Hugging Face transformers, whose projections hold their weight as ``(in, out)``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from iclab.models.rotary import Rotation, rotate
+
+INITIAL_STD = 0.02
+
+
+class Projection(nn.Module):
+    """``x W + b`` with ``W (in, out)``, drawn from ``N(0, std^2)``."""
+
+    def __init__(self, inputs: int, outputs: int, std: float = INITIAL_STD) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs).normal_(std=std))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(..., in) -> (..., out)``."""
+        return F.linear(x, self.weight.T, self.bias)
+
+
+class Attention(nn.Module):
+    """Softmax attention. Shapes: B prompts, L tokens, H heads of size h, width M = H h."""
+
+    def __init__(self, width: int, heads: int, residual_std: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.c_attn = Projection(width, 3 * width)
+        self.c_proj = Projection(width, width, residual_std)
+
+    def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
+        """``(B, L, M)`` -> output, and the keys and values ``(B, H, L, h)``."""
+        query, key, value = self._heads(x, turn)
+        attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self._join(attended), key, value
+
+    def extend(
+        self, x: Tensor, keys: Tensor, values: Tensor, turn: Rotation | None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """New tokens ``(B, T, M)`` behind L old ones, through ``mask (T, L + T)``; keys and values grow to L + T."""
+        query, key, value = self._heads(x, turn)
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        attended = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        return self._join(attended), keys, values
+
+    def _heads(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = self.c_attn(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        if turn is None:
+            return query, key, value
+        return rotate(query, turn).to(value.dtype), rotate(key, turn).to(value.dtype), value
+
+    def _join(self, attended: Tensor) -> Tensor:
+        return self.c_proj(attended.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    """``W2 gelu(W1 x)`` of inner width 4 M, with the tanh form of gelu."""
+
+    def __init__(self, width: int, residual_std: float) -> None:
+        super().__init__()
+        self.c_fc = Projection(width, 4 * width)
+        self.c_proj = Projection(4 * width, width, residual_std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(..., M) -> (..., M)``."""
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class Block(nn.Module):
+    """``x + attention(norm x)``, then ``x + network(norm x)``."""
+
+    def __init__(self, width: int, heads: int, depth: int, norm_eps: float) -> None:
+        super().__init__()
+        residual_std = INITIAL_STD / math.sqrt(2 * depth)
+        self.ln_1 = nn.LayerNorm(width, eps=norm_eps)
+        self.attn = Attention(width, heads, residual_std)
+        self.ln_2 = nn.LayerNorm(width, eps=norm_eps)
+        self.mlp = FeedForward(width, residual_std)
+
+    def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
+        """``(B, L, M)`` -> output, keys and values."""
+        attended, keys, values = self.attn(self.ln_1(x), turn)
+        return self._finish(x + attended), keys, values
+
+    def extend(
+        self, x: Tensor, keys: Tensor, values: Tensor, turn: Rotation | None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """New tokens behind old ones, as in `Attention.extend`."""
+        attended, keys, values = self.attn.extend(self.ln_1(x), keys, values, turn, mask)
+        return self._finish(x + attended), keys, values
+
+    def _finish(self, x: Tensor) -> Tensor:
+        return x + self.mlp(self.ln_2(x))

@@ -1,0 +1,134 @@
+"""The folder of a training: ``metrics.jsonl``, the newest checkpoints, and the best by evaluation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from torch import nn
+
+from iclab.errors import InputError
+from iclab.files import write_atomic
+from iclab.pretraining.checkpoint import Checkpoint
+from iclab.pretraining.identity import check_model, check_weights, describe_model
+
+_STEP = re.compile(r"step-(\d{9,})\.safetensors")
+BEST = "best.safetensors"
+METRICS = "metrics.jsonl"
+
+
+class CheckpointFolder:
+    """Checkpoints ``step-000001000.safetensors`` and ``best.safetensors``. A file is whole or absent.
+
+    Args:
+        path: the folder; `open` makes it.
+        keep: how many of the newest checkpoints stay, beside the best.
+    """
+
+    def __init__(self, path: Path | str, keep: int = 1) -> None:
+        self.path, self.keep = Path(path), keep
+
+    @property
+    def metrics(self) -> Path:
+        """``metrics.jsonl``."""
+        return self.path / METRICS
+
+    @property
+    def best(self) -> Path:
+        """``best.safetensors``, whether it exists or not."""
+        return self.path / BEST
+
+    def open(self, resume: bool) -> None:
+        """Make the folder where it is missing, and remove what a killed process left behind.
+
+        Raises:
+            InputError: where that cannot be done, or it holds a training that is not to be resumed.
+        """
+        newest = self.newest()
+        if newest is not None and not resume:
+            raise InputError(
+                f"{self.path} holds a training already ({newest.name}); choose another folder, or resume it with "
+                "resume=True"
+            )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for leftover in self.path.glob(".*.tmp"):
+                leftover.unlink(missing_ok=True)
+            self._remove_old()
+        except OSError as error:
+            raise InputError(
+                f"{self.path} cannot be used as a folder: {(error.strerror or str(error)).lower()}; give another"
+            ) from None
+
+    def steps(self) -> list[int]:
+        """The steps of the rolling checkpoints, in order."""
+        if not self.path.is_dir():
+            return []
+        found = (_STEP.fullmatch(entry.name) for entry in self.path.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    def at(self, step: int) -> Path:
+        """The file of a step."""
+        return self.path / f"step-{step:09d}.safetensors"
+
+    def newest(self) -> Path | None:
+        """The rolling checkpoint of the last step."""
+        steps = self.steps()
+        return self.at(steps[-1]) if steps else None
+
+    def write(self, step: int, checkpoint: Checkpoint) -> Path:
+        """Write the checkpoint of ``step``; when it is safe, remove all but the newest."""
+        path = write_atomic(self.at(step), checkpoint.to_bytes())
+        self._remove_old()
+        return path
+
+    def write_best(self, checkpoint: Checkpoint) -> Path:
+        """Write the best checkpoint so far."""
+        return write_atomic(self.best, checkpoint.to_bytes())
+
+    def _remove_old(self) -> None:
+        for step in self.steps()[: -self.keep]:
+            self.at(step).unlink(missing_ok=True)
+
+
+def read_checkpoint(path: Path) -> bytes:
+    """The bytes of a checkpoint file.
+
+    Raises:
+        InputError: where it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {(error.strerror or str(error)).lower()}; expected a checkpoint that train wrote"
+        ) from None
+
+
+def load_checkpoint(model: nn.Module, path: Path | str, *, which: str = "last", averaged: bool = True) -> int:
+    """Give ``model`` the weights of a checkpoint that `train` wrote; returns the step they are from.
+
+    Args:
+        model: of the class and with the settings of the one that was trained.
+        path: the folder of a training, or one of its checkpoint files.
+        which: ``last`` or ``best`` of a folder.
+        averaged: take the averaged weights, where there are some.
+
+    Raises:
+        InputError: where there is no such checkpoint, or it is damaged or of another model.
+    """
+    if which not in ("last", "best"):
+        raise InputError(f"which is {which!r}; expected last or best")
+    file = Path(path)
+    if file.is_dir():
+        folder = CheckpointFolder(file)
+        found = folder.newest() if which == "last" else folder.best
+        if found is None:
+            raise InputError(f"{file} holds no checkpoint; expected the folder that train wrote")
+        file = found
+    checkpoint = Checkpoint.from_bytes(read_checkpoint(file), str(file))
+    check_model(str(file), checkpoint.description, describe_model(model))
+    weights = checkpoint.part("model") | (checkpoint.part("average") if averaged else {})
+    check_weights(str(file), model, weights)
+    model.load_state_dict(weights)
+    return checkpoint.description["step"]

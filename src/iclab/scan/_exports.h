@@ -1,0 +1,17 @@
+/* What Python calls: each does the tasks begin..end-1 of a job. Numbers below the normal ones count as zero meanwhile,
+ * or a state that decays would slow the processor a hundredfold. */
+
+#define EXPORTED(name, job_type, call)                                      \
+    TARGET EXPORT void NAME(name)(int64_t begin, int64_t end, void *pointer) \
+    {                                                                       \
+        job_type *job = pointer;                                            \
+        const unsigned mode = flush_denormals();                            \
+        call;                                                               \
+        restore_mode(mode);                                                 \
+    }
+
+EXPORTED(scan_forward, struct scan_job, NAME(forward_tasks)(begin, end, job))
+EXPORTED(scan_backward, struct scan_job, NAME(backward_tasks)(begin, end, job))
+EXPORTED(convolution_forward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 0))
+EXPORTED(convolution_backward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 1))
+#undef EXPORTED

@@ -1,0 +1,204 @@
+"""The kernels as operators of ``torch.library``: under autograd, ``torch.compile`` and ``torch.func.vmap``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from iclab.errors import InputError
+from iclab.scan import cpu, cpu_convolution, torch_loop
+from iclab.scan.kernel import Kernel, Options, ScanInputs
+
+KERNELS = {
+    "c": Kernel(cpu.forward, cpu.backward, cpu.checkpoint_shape),
+    "torch": Kernel(torch_loop.forward, torch_loop.backward, torch_loop.checkpoint_shape),
+}
+
+_TENSORS = "Tensor u, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor? D, Tensor? delta_bias, Tensor? z, Tensor? initial_state"
+_OPTIONS = "bool softplus, bool zero_order_hold, bool last_state, bool all_states, bool checkpoints, str kernel"
+_library = torch.library.Library("iclab", "DEF")
+_library.define(f"selective_scan({_TENSORS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)")
+_library.define(
+    "selective_scan_backward(Tensor kept, Tensor grad_y, Tensor? grad_last, Tensor? grad_states, "
+    f"{_TENSORS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+_library.define("causal_conv(Tensor x, Tensor weight, Tensor? bias, Tensor? initial_state, bool silu) -> Tensor")
+_library.define(
+    "causal_conv_backward(Tensor grad_y, Tensor x, Tensor weight, Tensor? bias, Tensor? initial_state, bool silu) "
+    "-> (Tensor, Tensor, Tensor, Tensor)"
+)
+_INPUTS = len(ScanInputs._fields)
+
+
+def _split(arguments: Sequence[Any]) -> tuple[ScanInputs, Options, Kernel]:
+    """The arguments of an operator from ``u`` on, in three."""
+    inputs, options = arguments[:_INPUTS], arguments[_INPUTS:-1]
+    return ScanInputs(*inputs), Options(*options), KERNELS[arguments[-1]]
+
+
+def _filled(tensors: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, ...]:
+    """Operators return tensors only: an empty one stands for none."""
+    return tuple(like.new_empty(0) if tensor is None else tensor for tensor in tensors)
+
+
+def _scan(*arguments: Any) -> tuple[Tensor, ...]:
+    inputs, options, kernel = _split(arguments)
+    return tuple(kernel.forward(inputs, options))
+
+
+def _scan_shapes(*arguments: Any) -> tuple[Tensor, ...]:
+    inputs, options, kernel = _split(arguments)
+    u = inputs.u
+    (batch, length, channels), states = u.shape, inputs.A.shape[1]
+    return (
+        u.new_empty(u.shape),
+        u.new_empty((batch, channels, states) if options.last_state else (0,)),
+        u.new_empty((batch, length, channels, states) if options.all_states else (0,)),
+        u.new_empty(kernel.checkpoint_shape(batch, length, channels, states) if options.checkpoints else (0,)),
+    )
+
+
+def _scan_backward(
+    kept: Tensor, grad_y: Tensor, grad_last: Tensor | None, grad_states: Tensor | None, *arguments: Any
+) -> tuple[Tensor, ...]:
+    inputs, options, kernel = _split(arguments)
+    return _filled(kernel.backward(inputs, options, kept, grad_y, grad_last, grad_states), inputs.u)
+
+
+def _scan_backward_shapes(*arguments: Any) -> tuple[Tensor, ...]:
+    inputs, _, _ = _split(arguments[4:])
+    return _filled([None if tensor is None else tensor.new_empty(tensor.shape) for tensor in inputs], inputs.u)
+
+
+def _scan_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs[:_INPUTS], output[3])
+    ctx.options = inputs[_INPUTS:]
+
+
+def _scan_gradients(
+    ctx: Any, grad_y: Tensor | None, grad_last: Tensor | None, grad_states: Tensor | None, _: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    *inputs, kept = ctx.saved_tensors
+    _, _, last_state, all_states, checkpoints, _ = ctx.options
+    if not checkpoints:
+        raise InputError("the scan was run without keeping states; expected checkpoints=True for a backward pass")
+    if grad_y is None:
+        grad_y = torch.zeros_like(inputs[0])
+    grads = call(
+        "selective_scan_backward",
+        kept,
+        grad_y,
+        grad_last if last_state else None,
+        grad_states if all_states else None,
+        *inputs,
+        *ctx.options,
+    )
+    found = [None if tensor is None else grad for tensor, grad in zip(inputs, grads, strict=True)]
+    return *found, *[None] * len(ctx.options)
+
+
+def _once(*_: Any) -> Any:
+    raise InputError(
+        "second derivatives of a fused kernel were asked for; it has first ones only: use backend='reference', "
+        "which is differentiable any number of times"
+    )
+
+
+def _no_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Nothing is kept: there is no derivative to take."""
+
+
+def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: Tensor | None, silu: bool) -> Tensor:
+    return cpu_convolution.convolution(x, weight, bias, initial_state, silu)
+
+
+def _conv_shapes(x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: Tensor | None, silu: bool) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+def _conv_backward(grad_y: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    return _filled(cpu_convolution.convolution_backward(grad_y, x, weight, *rest), x)
+
+
+def _conv_backward_shapes(grad_y: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+    tensors = arguments[:4]
+    return _filled([None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors], grad_y)
+
+
+def _conv_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.silu = inputs[4]
+
+
+def _conv_gradients(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
+    tensors = ctx.saved_tensors
+    grads = call("causal_conv_backward", grad_y, *tensors, ctx.silu)
+    return *[None if tensor is None else grad for tensor, grad in zip(tensors, grads, strict=True)], None
+
+
+def _one_by_one(name: str) -> Callable[..., Any]:
+    """A rule of ``vmap`` for an operator: one call for each entry of the mapped dimension."""
+
+    def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+        operator = getattr(torch.ops.iclab, name)
+        calls = [
+            operator(*[a if dim is None else a.select(dim, entry) for a, dim in zip(arguments, in_dims, strict=True)])
+            for entry in range(info.batch_size)
+        ]
+        if isinstance(calls[0], Tensor):
+            return torch.stack(calls), 0
+        return tuple(torch.stack(results) for results in zip(*calls, strict=True)), (0,) * len(calls[0])
+
+    return rule
+
+
+def _as_function(name: str, gradients: Callable[..., Any], context: Callable[..., None]) -> type[Function]:
+    class Transformable(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*arguments: Any) -> Any:
+            return getattr(torch.ops.iclab, name)(*arguments)
+
+        setup_context = staticmethod(context)
+        backward = staticmethod(gradients)
+
+    return Transformable
+
+
+_functions: dict[str, type[Function]] = {}
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """The operator of that name.
+
+    Inside ``torch.func.grad``, which does not know the gradients of ``torch.library``, as an autograd function.
+    """
+    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+        return _functions[name].apply(*arguments)
+    return getattr(torch.ops.iclab, name)(*arguments)
+
+
+def _register(
+    name: str,
+    implementation: Callable[..., Any],
+    shapes: Callable[..., Any],
+    gradients: Callable[..., Any],
+    context: Callable[..., None],
+) -> None:
+    _library.impl(name, implementation, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"iclab::{name}", shapes, lib=_library)
+    torch.library.register_autograd(f"iclab::{name}", gradients, setup_context=context, lib=_library)
+    torch.library.register_vmap(f"iclab::{name}", _one_by_one(name), lib=_library)
+    _functions[name] = _as_function(name, gradients, context)
+
+
+_register("selective_scan", _scan, _scan_shapes, _scan_gradients, _scan_context)
+_register("selective_scan_backward", _scan_backward, _scan_backward_shapes, _once, _no_context)
+_register("causal_conv", _conv, _conv_shapes, _conv_gradients, _conv_context)
+_register("causal_conv_backward", _conv_backward, _conv_backward_shapes, _once, _no_context)

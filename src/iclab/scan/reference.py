@@ -1,0 +1,64 @@
+"""The selective scan and the causal convolution as their papers write them: slow, obvious, differentiable by anything.
+
+Glossary (Gu and Dao 2023, section 3): ``u`` input, ``delta`` step, ``A`` diagonal of the state matrix, ``B`` and ``C``
+input and output of the state, ``D`` skip, ``z`` gate, ``h`` state. Everything is computed in float64.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def scan(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    delta_bias: Tensor | None,
+    z: Tensor | None,
+    initial_state: Tensor | None,
+    softplus: bool,
+    zero_order_hold: bool,
+) -> tuple[Tensor, Tensor]:
+    """``y (B, L, D)`` and the state after each token ``(B, L, D, S)``, both float64.
+
+    ``h_t = exp(delta_t A) h_{t-1} + Bbar_t u_t`` and ``y_t = (C_t h_t + D u_t) silu(z_t)``, where ``Bbar_t`` is
+    ``delta_t B_t``, or with the zero-order hold ``(exp(delta_t A) - 1)/A B_t``.
+    """
+    u, delta, A, B, C = (tensor.double() for tensor in (u, delta, A, B, C))
+    if delta_bias is not None:
+        delta = delta + delta_bias.double()
+    if softplus:
+        delta = torch.logaddexp(delta, torch.zeros_like(delta))
+    h = torch.zeros_like(u[:, 0, :, None] * A) if initial_state is None else initial_state.double()
+    outputs, states = [], []
+    for t in range(u.shape[1]):
+        exponent = delta[:, t, :, None] * A
+        gain = torch.expm1(exponent) / A if zero_order_hold else delta[:, t, :, None]
+        h = torch.exp(exponent) * h + gain * B[:, t, None, :] * u[:, t, :, None]
+        states.append(h)
+        outputs.append((h * C[:, t, None, :]).sum(-1))
+    y = torch.stack(outputs, 1)
+    if D is not None:
+        y = y + D.double() * u
+    if z is not None:
+        y = y * torch.nn.functional.silu(z.double())
+    return y, torch.stack(states, 1)
+
+
+def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: Tensor | None, silu: bool) -> Tensor:
+    """``y_t = sum_k w_k x_{t-K+1+k} + bias`` for each channel, then SiLU; float64 ``(B, L, D)``.
+
+    ``initial_state (B, K - 1, D)`` are the inputs before the first.
+    """
+    width, length = weight.shape[1], x.shape[1]
+    before = x.new_zeros(x.shape[0], width - 1, x.shape[2]) if initial_state is None else initial_state
+    padded = torch.cat([before.double(), x.double()], 1)
+    windows = torch.stack([padded[:, t : t + width] for t in range(length)], 1)
+    y = torch.einsum("bldk,dk->bld", windows.transpose(2, 3), weight.double())
+    if bias is not None:
+        y = y + bias.double()
+    return torch.nn.functional.silu(y) if silu else y

@@ -1,0 +1,154 @@
+"""The compiled core: its instruction sets, its threads, its share of the work, its convolution."""
+
+import ctypes
+import multiprocessing
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from scan_cases import FUSED, largest_error, make, run
+from torch.nn.functional import conv1d, silu
+
+from iclab.errors import InputError
+from iclab.scan import causal_conv, core
+
+pytestmark = pytest.mark.skipif("c" not in FUSED, reason="the core was not compiled")
+SOURCE = Path(__file__).parents[1] / "src" / "iclab" / "scan" / "_scan.c"
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("name", "job"), [("scan_job", core.ScanJob), ("convolution_job", core.ConvolutionJob)])
+def test_structures_are_those_of_the_source(name: str, job: type[ctypes.Structure]):
+    """A field out of order would be read as another."""
+    body = re.search(rf"struct {name} \{{(.*?)\n\}};", SOURCE.read_text(), re.DOTALL)
+    assert body is not None
+    code = re.sub(r"/\*.*?\*/", "", body[1], flags=re.DOTALL)
+    found = []
+    for declaration in code.split(";"):
+        kind, _, names = declaration.strip().partition("rows " if "struct rows" in declaration else " ")
+        for field in filter(None, re.sub(r"^(const )?(void )?", "", names).split(",")):
+            kind_of_field = {"int64_t": ctypes.c_int64, "struct ": core.Rows}.get(kind, ctypes.c_void_p)
+            found.append((field.strip().removeprefix("void").strip(" *"), kind_of_field))
+    assert found == [(field[0], field[1]) for field in job._fields_]
+
+
+@pytest.mark.parametrize("which", ["avx512", "avx2", "baseline"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rule", ["mamba", "zoh"])
+def test_every_instruction_set(which: str, dtype: torch.dtype, rule: str, monkeypatch: pytest.MonkeyPatch):
+    if which not in core.instruction_sets():
+        pytest.skip(f"no {which} on this processor or from this compiler")
+    monkeypatch.setenv("ICLAB_SCAN_SET", which)
+    for states in (3, 16):
+        case = make(length=34, channels=21, states=states, dtype=dtype, rule=rule)
+        expected = run(case.leaves(torch.float64), "reference")
+        assert largest_error(run(case, "c"), expected) < (3e-6 if dtype == torch.float32 else 1e-12)
+    x, weight = torch.randn(2, 9, 21, dtype=dtype), torch.randn(21, 4, dtype=dtype)
+    expected_y = causal_conv(x.double(), weight.double(), backend="reference")
+    assert torch.allclose(causal_conv(x, weight, backend="c").double(), expected_y, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("batch", "channels"), [(1, 300), (3, 100), (70, 40)])
+def test_results_do_not_depend_on_threads(batch: int, channels: int, threads: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(core, "_LEAST_WORK", 1)
+    case = make(batch=batch, length=20, channels=channels, states=16)
+    x = torch.randn(batch, 20, channels, requires_grad=True)
+    weight = torch.randn(channels, 4, requires_grad=True)
+    results = []
+    for number in (1, 2, 3, 5):
+        torch.set_num_threads(number)
+        y = causal_conv(x, weight, backend="c")
+        results.append([*run(case, "c").values(), y.detach(), *torch.autograd.grad(y.square().sum(), (x, weight))])
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_every_channel_and_row_is_in_one_task():
+    for batch, channels in [(1, 1), (1, 512), (5, 40), (64, 512), (200, 33)]:
+        share = core.shares(batch, channels)
+        rows = [(batch * i // share["slabs"], batch * (i + 1) // share["slabs"]) for i in range(share["slabs"])]
+        panels = [
+            (share["panels"] * i // share["groups"], share["panels"] * (i + 1) // share["groups"])
+            for i in range(share["groups"])
+        ]
+        assert [row for low, high in rows for row in range(low, high)] == list(range(batch))
+        assert [panel for low, high in panels for panel in range(low, high)] == list(range(-(-channels // 16)))
+        assert all(high > low for low, high in rows + panels)
+
+
+def _forked(results: "multiprocessing.SimpleQueue[bytes]") -> None:
+    results.put(make(batch=8, channels=64, states=16).scan("c").numpy().tobytes())
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_process_has_its_own_threads(threads: None, monkeypatch: pytest.MonkeyPatch):
+    """Data loaders fork. (PyTorch's own threads do not survive it, so the child calls nothing that uses them.)"""
+    monkeypatch.setattr(core, "_LEAST_WORK", 1)
+    torch.set_num_threads(2)
+    expected = make(batch=8, channels=64, states=16).scan("c").numpy().tobytes()
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    child = context.Process(target=_forked, args=(results,), daemon=True)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert results.get() == expected
+
+
+@pytest.mark.parametrize("backend", [*FUSED, "reference"])
+@pytest.mark.parametrize("taps", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("activation", ["silu", None])
+@pytest.mark.parametrize("length", [1, 2, 4, 19])
+def test_convolution_is_that_of_pytorch(backend: str, taps: int, activation: str | None, length: int):
+    """Outputs and gradients beside ``conv1d``, whose padding with zeros is no initial state."""
+    generator = torch.Generator().manual_seed(taps)
+    shapes = ((3, length, 21), (21, taps), (21,), (3, taps - 1, 21))
+    leaves = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+    x, weight, bias, start = leaves
+    expected = conv1d(torch.cat([start, x], 1).transpose(1, 2), weight[:, None], bias, groups=21).transpose(1, 2)
+    expected = silu(expected) if activation else expected
+    y, last = causal_conv(
+        x, weight, bias, activation=activation, initial_state=start, return_last_state=True, backend=backend
+    )
+    assert torch.allclose(y, expected, rtol=1e-12, atol=1e-12)
+    assert torch.equal(last, torch.cat([start, x], 1)[:, length:])
+    weights = torch.linspace(-1, 1, y.numel()).view_as(y)
+    found, wanted = (torch.autograd.grad((out * weights).sum(), leaves, allow_unused=True) for out in (y, expected))
+    for a, b in zip(found, wanted, strict=True):
+        assert torch.allclose(a, b, rtol=1e-10, atol=1e-12) if b is not None else not a.any()
+
+
+@pytest.mark.parametrize("backend", FUSED)
+def test_convolution_of_float32_halves_views_and_nothing(backend: str):
+    x = torch.randn(2, 9, 42)[..., ::2]
+    weight = torch.randn(21, 4)
+    y = causal_conv(x, weight, backend=backend)
+    exact = causal_conv(x, weight, backend="reference")
+    assert torch.allclose(y, exact, rtol=1e-5, atol=1e-6)
+    half = causal_conv(x.bfloat16(), weight, backend=backend)
+    assert half.dtype == torch.bfloat16
+    assert torch.equal(half, causal_conv(x.bfloat16().float(), weight, backend=backend).bfloat16())
+    assert causal_conv(x[:0], weight, backend=backend).shape == (0, 9, 21)
+    far = causal_conv(200 * x, weight, backend=backend)
+    assert torch.allclose(far, causal_conv(200 * x, weight, backend="reference"), rtol=1e-5, atol=1e-4)
+
+
+def test_wrong_convolutions_are_refused():
+    x, weight = torch.ones(2, 5, 3), torch.ones(3, 4)
+    with pytest.raises(InputError, match=r"weight has shape \(4, 3\); expected \(D, K\) = \(3, 3\)"):
+        causal_conv(x, weight.t())
+    with pytest.raises(InputError, match=r"initial_state has shape .*expected \(B, K - 1, D\) = \(2, 3, 3\)"):
+        causal_conv(x, weight, initial_state=torch.ones(2, 4, 3))
+    with pytest.raises(InputError, match="activation is 'relu'; expected 'silu' or None"):
+        causal_conv(x, weight, activation="relu")
+    with pytest.raises(InputError, match="at least one tap"):
+        causal_conv(x, torch.ones(3, 0))
