@@ -1,6 +1,8 @@
 """Inputs of the scan for its tests, and what the reference makes of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,10 +22,10 @@ class Case:
     A: Tensor
     B: Tensor
     C: Tensor
-    D: Tensor | None
-    delta_bias: Tensor | None
-    z: Tensor | None
-    initial_state: Tensor | None
+    D: Any
+    delta_bias: Any
+    z: Any
+    initial_state: Any
     softplus: bool = True
     rule: str = "mamba"
 
@@ -31,13 +33,16 @@ class Case:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: values[name] for name in NAMES if values[name] is not None}
 
-    def map(self, function) -> "Case":
-        return replace(self, **{name: function(tensor) for name, tensor in self.tensors().items()})
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Case":
+        return self.but(**{name: function(tensor) for name, tensor in self.tensors().items()})
+
+    def but(self, **changes: Any) -> "Case":
+        return replace(self, **changes)
 
     def leaves(self, dtype: torch.dtype | None = None) -> "Case":
         return self.map(lambda tensor: tensor.detach().to(dtype or tensor.dtype).clone().requires_grad_())
 
-    def scan(self, backend: str, **more: bool):
+    def scan(self, backend: str, **more: Any) -> Any:
         return selective_scan(
             self.u, self.delta, self.A, self.B, self.C, self.D, delta_bias=self.delta_bias, z=self.z,
             initial_state=self.initial_state, delta_softplus=self.softplus, discretisation=self.rule,

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from scan_cases import FUSED, Case, largest_error, make, run
 
 from iclab.scan import selective_scan
+from scan_cases import FUSED, Case, largest_error, make, run
 
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-12}
 every_backend = pytest.mark.parametrize("backend", FUSED)
@@ -88,7 +88,7 @@ def test_the_last_state_continues_a_sequence(backend: str):
     first = case.map(lambda tensor: tensor[:, :20] if tensor.shape[1:2] == (37,) else tensor)
     second = case.map(lambda tensor: tensor[:, 20:] if tensor.shape[1:2] == (37,) else tensor)
     y_first, state = first.scan(backend, return_last_state=True)
-    y_second = Case(**{**vars(second), "initial_state": state}).scan(backend)
+    y_second = second.but(initial_state=state).scan(backend)
     halves = torch.cat([y_first, y_second], 1)
     assert torch.allclose(halves, whole, rtol=1e-12, atol=1e-12)
     weight = torch.linspace(-1, 1, whole.numel()).view_as(whole)
@@ -103,7 +103,7 @@ def test_states_one_by_one_are_the_steps_of_a_rollout(backend: str):
     state = case.initial_state
     for t in range(9):
         token = case.map(lambda tensor, t=t: tensor[:, t : t + 1] if tensor.shape[1:2] == (9,) else tensor)
-        y_t, state = Case(**{**vars(token), "initial_state": state}).scan(backend, return_last_state=True)
+        y_t, state = token.but(initial_state=state).scan(backend, return_last_state=True)
         rounding = 0 if backend == "c" else 1e-5  # PyTorch's functions round by where in its vectors a number lies
         assert torch.allclose(y_t[:, 0], y[:, t], rtol=rounding, atol=rounding)
         assert torch.allclose(state, states[:, t], rtol=rounding, atol=rounding)
@@ -125,7 +125,7 @@ def test_half_precision_is_computed_in_float32(backend: str, dtype: torch.dtype)
 @every_backend
 def test_a_float32_model_keeps_its_weights_beside_half_inputs(backend: str):
     case = make()
-    mixed = Case(**{**vars(case), "u": case.u.bfloat16(), "z": case.z.bfloat16()})
+    mixed = case.but(u=case.u.bfloat16(), z=case.z.bfloat16())
     grads = run(mixed, backend)
     assert grads["A"].dtype == torch.float32
     assert grads["u"].dtype == torch.bfloat16
@@ -137,14 +137,13 @@ def test_inputs_need_not_be_contiguous(backend: str):
     parts = torch.cat([case.u, case.z, case.delta], 2)
     u, z, delta = parts.split(18, 2)
     both = torch.cat([case.B, case.C], 2)
-    views = Case(
-        u, delta, case.A.t().contiguous().t(), *both.split(4, 2), case.D, case.delta_bias, z,
-        case.initial_state.transpose(0, 2).contiguous().transpose(0, 2),
-    )  # fmt: skip
-    assert not any(tensor.is_contiguous() for tensor in (u, z, delta, views.A, views.B, views.initial_state))
+    B, C = both.split(4, 2)
+    start = case.initial_state.transpose(0, 2).contiguous().transpose(0, 2)
+    views = case.but(u=u, delta=delta, A=case.A.t().contiguous().t(), B=B, C=C, z=z, initial_state=start)
+    assert not any(tensor.is_contiguous() for tensor in (u, z, delta, views.A, B, C, start))
     same = torch.equal if backend == "c" else torch.allclose  # PyTorch's products round by layout
     assert same(views.scan(backend), case.scan(backend))
-    turned = Case(**{**vars(case), "u": case.u.transpose(1, 2).contiguous().transpose(1, 2)})
+    turned = case.but(u=case.u.transpose(1, 2).contiguous().transpose(1, 2))
     assert same(turned.scan(backend), case.scan(backend))
     summed = case.leaves()
     summed.scan(backend).sum().backward()  # hands the kernel an expanded gradient
@@ -155,7 +154,7 @@ def test_inputs_need_not_be_contiguous(backend: str):
 def test_only_the_gradients_that_are_asked_for(backend: str):
     case = make()
     A = case.A.clone().requires_grad_()
-    y, last = Case(**{**vars(case), "A": A}).scan(backend, return_last_state=True)
+    y, last = case.but(A=A).scan(backend, return_last_state=True)
     by_last = torch.autograd.grad(last.sum(), A, retain_graph=True)[0]
     full = case.leaves(torch.float64)
     expected = torch.autograd.grad(full.scan("reference", return_last_state=True)[1].sum(), full.A)[0]

@@ -8,12 +8,12 @@ import types
 
 import pytest
 import torch
-from scan_cases import FUSED, Case, make
 
 from iclab.errors import InputError
 from iclab.scan import BACKENDS, backend_in_use, backends, causal_conv, core, peer, selective_scan
 from iclab.scan import backends as list_backends
 from iclab.scan.kernel import Options, ScanInputs
+from scan_cases import FUSED, make
 
 choosing = sys.modules["iclab.scan.backends"]
 
@@ -85,7 +85,7 @@ def test_auto_says_once_what_it_took(monkeypatch: pytest.MonkeyPatch, caplog: py
 )
 def test_wrong_arguments_are_refused_in_one_line(change: dict, message: str):
     with pytest.raises(InputError, match=message) as caught:
-        Case(**{**vars(make()), **change}).scan("auto")
+        make().but(**change).scan("auto")
     assert "\n" not in str(caught.value)
 
 
@@ -110,7 +110,7 @@ def test_unknown_and_unfit_backends():
     case = make()
     with pytest.raises(InputError, match=r"backend is 'cuda'; expected one of auto, reference, torch, c"):
         case.scan("cuda")
-    with pytest.raises(InputError, match="backend 'mamba_ssm' is missing: .*pip install mamba-ssm"):
+    with pytest.raises(InputError, match=r"backend 'mamba_ssm' is missing: .*pip install mamba-ssm"):
         case.scan("mamba_ssm")
     with pytest.raises(InputError, match="backend 'triton' is missing"):
         causal_conv(torch.ones(1, 3, 2), torch.ones(2, 2), backend="triton")
@@ -119,7 +119,7 @@ def test_unknown_and_unfit_backends():
 @pytest.mark.skipif("c" not in FUSED, reason="the core was not compiled")
 def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ICLAB_SCAN_SET", "sse9")
-    with pytest.raises(InputError, match="ICLAB_SCAN_SET is 'sse9'; this processor and build have .*baseline"):
+    with pytest.raises(InputError, match=r"ICLAB_SCAN_SET is 'sse9'; this processor and build have .*baseline"):
         make().scan("c")
 
 
@@ -148,11 +148,12 @@ def test_layout_for_the_peer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mamba_ssm.ops", types.ModuleType("mamba_ssm.ops"))
     monkeypatch.setitem(sys.modules, "mamba_ssm.ops.selective_scan_interface", module)
     case = make()
-    case = Case(**{**vars(case), "initial_state": None})
+    case = case.but(initial_state=None)
     inputs = ScanInputs(*[getattr(case, name) for name in ScanInputs._fields])
     y, last = peer.scan(inputs, Options(True, False, True, False, False))
     expected = case.scan("reference", return_last_state=True)
     assert torch.equal(y, expected[0])
+    assert last is not None
     assert torch.equal(last, expected[1])
     with pytest.raises(InputError, match="lacks a last state with a gradient"):
         peer.scan(inputs, Options(True, False, True, False, True))

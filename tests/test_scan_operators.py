@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from scan_cases import FUSED, Case, make
 
 from iclab.errors import InputError
 from iclab.scan import causal_conv, selective_scan
+from scan_cases import FUSED, Case, make
 
 every_backend = pytest.mark.parametrize("backend", FUSED)
 
@@ -80,7 +80,7 @@ def test_the_reference_is_differentiable_twice_and_the_kernels_say_they_are_not(
 
     assert torch.isfinite(second("reference")).all()
     for backend in FUSED:
-        with pytest.raises(InputError, match="second derivatives .* use backend='reference'"):
+        with pytest.raises(InputError, match=r"second derivatives .* use backend='reference'"):
             second(backend)
 
 

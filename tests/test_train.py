@@ -48,7 +48,10 @@ def test_equals_a_loop_written_out():
 
 def test_adamw_decays_matrices_and_spares_biases():
     expected = build()
-    groups = [{"params": [expected.read.weight], "weight_decay": 0.5}, {"params": [expected.read.bias], "weight_decay": 0.0}]
+    groups = [
+        {"params": [expected.read.weight], "weight_decay": 0.5},
+        {"params": [expected.read.bias], "weight_decay": 0.0},
+    ]
     by_hand(expected, torch.optim.AdamW(groups, lr=0.02, betas=(0.8, 0.95), eps=1e-6), 24)
     options = {"optimiser": "adamw", "weight_decay": 0.5, "betas": (0.8, 0.95), "epsilon": 1e-6}
     model, _ = run(clip_norm=None, **options)
@@ -83,7 +86,9 @@ def test_split_changes_only_rounding():
     uneven, _ = run(model=build(dtype=torch.float64), batch_size=40, accumulate=3)
     even, _ = run(model=build(dtype=torch.float64), batch_size=40)
     torch.testing.assert_close(weights(uneven), weights(even), rtol=1e-10, atol=1e-12)
-    assert [line["loss"] for line in first.metrics] == pytest.approx([line["loss"] for line in second.metrics], rel=1e-12)
+    assert [line["loss"] for line in first.metrics] == pytest.approx(
+        [line["loss"] for line in second.metrics], rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(("accumulate", "size"), [(1, 1), (2, 1), (1, 3), (2, 2), (1, 5)])
@@ -95,7 +100,9 @@ def test_parts_of_a_batch_join_to_the_batch(accumulate: int, size: int):
         for part in Batches(plan, stream, 40, 1, torch.float32, accumulate, rank, size).draw(7)
     ]
     assert len(parts) == accumulate * size
-    assert torch.equal(Prompts.cat([part.prompts for part in parts]).inputs, law().sample(stream, 40, 6, 1, start=280).inputs)
+    assert torch.equal(
+        Prompts.cat([part.prompts for part in parts]).inputs, law().sample(stream, 40, 6, 1, start=280).inputs
+    )
     assert parts[0].first_chunk == 35
 
 
@@ -118,7 +125,8 @@ def test_an_error_while_drawing_ahead_arrives():
 
 
 @pytest.mark.parametrize(
-    ("schedule", "middle", "late"), [("constant", 2.0, 2.0), ("cosine", 1.1, 0.2 + 0.9 * (1 - math.cos(math.pi / 4))), ("linear", 1.1, 0.65)]
+    ("schedule", "middle", "late"),
+    [("constant", 2.0, 2.0), ("cosine", 1.1, 0.2 + 0.9 * (1 - math.cos(math.pi / 4))), ("linear", 1.1, 0.65)],
 )
 def test_schedules(schedule: str, middle: float, late: float):
     rate = LearningRate(2.0, 90, 10, schedule, 0.1)

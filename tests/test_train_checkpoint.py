@@ -50,7 +50,9 @@ def refused(folder: Path, *parts: str, model: torch.nn.Module | None = None, **c
 def test_a_checkpoint_holds_weights_optimiser_and_averages_as_tensors(trained):
     tensors = load_file(trained / LAST)
     names = [f"{part}/read.{kind}" for part in ("model", "average") for kind in ("weight", "bias")]
-    names += [f"optimiser/{key}/read.{kind}" for key in ("step", "exp_avg", "exp_avg_sq") for kind in ("weight", "bias")]
+    names += [
+        f"optimiser/{key}/read.{kind}" for key in ("step", "exp_avg", "exp_avg_sq") for kind in ("weight", "bias")
+    ]
     assert sorted(tensors) == sorted([*names, "sample/inputs", "sample/labels", "pending"])
     assert float(tensors["optimiser/step/read.weight"]) == 24
     with safe_open(trained / LAST, "pt") as file:
@@ -141,7 +143,10 @@ def test_a_file_of_something_else(folder):
         ({"stream": Stream(4)}, "stream.seed is 3 there and 4 here"),
         ({"average": None}, "average is 0.9 there and None here"),
         ({"curriculum": FASTER}, "curriculum.num_examples is [2, 6, 2, 5] there and [2, 6, 2, 4] here"),
-        ({"loss_on": "queries", "optimiser": "adam"}, "loss_on is prefixes there and queries here, optimiser is adamw there"),
+        (
+            {"loss_on": "queries", "optimiser": "adam"},
+            "loss_on is prefixes there and queries here, optimiser is adamw there",
+        ),
         ({"prompts": law(seed=5)}, "its law of prompts draws other prompts"),
         ({"prompts": law(link="he2")}, "its law of prompts draws other prompts"),
         ({"prompts": law(support=(0, 1, 2))}, "its law of prompts draws other prompts"),

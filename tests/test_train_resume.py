@@ -19,7 +19,9 @@ from iclab.pretraining import load_checkpoint, train
 from iclab.prompts import Prompts
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch._dynamo", "iclab.pretraining", "pytest"])  # what takes a process seconds to import
+CONTEXT.set_forkserver_preload(
+    ["torch._dynamo", "iclab.pretraining", "pytest"]
+)  # what takes a process seconds to import
 
 
 class Slow(Correlation):

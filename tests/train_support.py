@@ -52,7 +52,10 @@ def law(**options: Any) -> SingleIndex:
 
 
 CURRICULUM = Curriculum(
-    num_examples=Ramp(2, 6, 2, 5), ambient_dim=Ramp(2, DIM, 1, 7), intrinsic_dim=Ramp(1, 3, 1, 8), noise=Ramp(0, 0.1, 0.05, 9)
+    num_examples=Ramp(2, 6, 2, 5),
+    ambient_dim=Ramp(2, DIM, 1, 7),
+    intrinsic_dim=Ramp(1, 3, 1, 8),
+    noise=Ramp(0, 0.1, 0.05, 9),
 )
 """Changes at steps 5, 7, 8, 9, 10, 14, 16, 18."""
 

@@ -38,7 +38,7 @@ for command in (list_command, show_command, run_command, report_command, exponen
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done; 1: a cell failed, or a check of ``doctor``; 2: wrong input, or a file that cannot be written;
+    0: done; 1: a cell failed, the reading, or a check of ``doctor``; 2: wrong input, or a file that cannot be written;
     130: interrupted.
     """
     try:

@@ -57,16 +57,21 @@ def run_command(
     if outcome.failed:
         count = f"{len(outcome.failed)} of {outcome.num_cells} cells failed"
         click.echo(f"{count}; the same command retries them", err=True)
+    if outcome.failed or outcome.note:
         context.exit(1)
 
 
 @click.command("report")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-def report_command(folder: Path) -> None:
+@click.pass_context
+def report_command(context: click.Context, folder: Path) -> None:
     """Make the tables, figures and page of the run in DIR again from its finished cells."""
     from iclab.runs.run import remake
 
-    _print(remake(folder))
+    outcome = remake(folder)
+    _print(outcome)
+    if outcome.note:
+        context.exit(1)
 
 
 def _print(outcome: Outcome) -> None:

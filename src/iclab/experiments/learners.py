@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from iclab.experiments.deep import DeepLearner
 from iclab.experiments.kind import Config
 from iclab.experiments.sections import Gate, sampling_seconds
 
 if TYPE_CHECKING:
     from iclab.estimators.base import Learner
+    from iclab.estimators.tuning import Tuned
     from iclab.models import OneLayerMamba
     from iclab.prompts import SingleIndex, Stream
 
@@ -22,9 +24,9 @@ class TwoStage(Config):
     num_examples: int = Field(512, ge=1)
     stage1_tasks: int = Field(6000, ge=1)
     stage2_tasks: int = Field(4000, ge=1)
-    stage2_examples: list[int] | None = None
+    stage2_examples: list[Annotated[int, Field(ge=1)]] | None = Field(None, min_length=1)
     stage2_queries: int = Field(8, ge=1)
-    start_scale: float = Field(0.2, gt=0)
+    start_scale: float = Field(0.2, ge=1e-6, le=1e6)
     lambda2: float | None = Field(None, gt=0)
     degrees: list[int] = Field([0, 1, 2], min_length=1)
 
@@ -57,7 +59,7 @@ class Joint(Config):
     batch_size: int = Field(64, ge=8)
     num_queries: int = Field(8, ge=1)
     learning_rate: float = Field(3e-3, gt=0)
-    start_scale: float = Field(0.2, gt=0)
+    start_scale: float = Field(0.2, ge=1e-6, le=1e6)
 
     def fit(self, model: OneLayerMamba, prompts: SingleIndex, stream: Stream) -> None:
         """Train ``model`` in place."""
@@ -109,10 +111,10 @@ class KernelRidgeLearner(Config):
     bandwidths: list[Annotated[float, Field(gt=0)]] = Field([0.5, 1.0, 2.0, 4.0], min_length=1)
     penalties: list[Annotated[float, Field(gt=0)]] = Field([1e-4, 1e-2, 1.0], min_length=1)
     tune_prompts: int = Field(32, ge=1)
-    tune_examples: list[int] = Field([64, 256, 1024], min_length=1)
+    tune_examples: list[Annotated[int, Field(ge=1)]] = Field([64, 256, 1024], min_length=1)
     max_examples: int = Field(1024, ge=1)
 
-    def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> Learner:
+    def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> Tuned:
         """Tune and return the estimator."""
         from iclab.estimators import KernelRidge, tune
 
@@ -123,19 +125,20 @@ class KernelRidgeLearner(Config):
             for factor in self.bandwidths
             for penalty in self.penalties
         ]
-        sizes = self._sizes(lengths)
+        sizes = self.tuning_lengths(lengths)
         batch = prompts.sample(stream.child("tuning"), self.tune_prompts, max(sizes), 8)
         return tune(grid, batch, sizes, source="prompts of its own stream")
 
     def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
         """Rough seconds on one core."""
         longest = max([n for n in lengths if n <= self.max_examples], default=1)
-        tuned = max(self._sizes(lengths))
+        tuned = max(self.tuning_lengths(lengths))
         per_grid = self.tune_prompts * (tuned**3 * 1.2e-11 + tuned**2 * 2e-8)
         return len(self.bandwidths) * len(self.penalties) * per_grid + num_prompts * longest**3 * 3e-11
 
-    def _sizes(self, lengths: list[int]) -> list[int]:
-        longest = min(self.max_examples, max(lengths))
+    def tuning_lengths(self, lengths: list[int]) -> list[int]:
+        """The lengths that are tuned at: those of ``tune_examples`` that the curve reaches."""
+        longest = max(1, min(self.max_examples, max(lengths)))
         return sorted({min(n, longest) for n in self.tune_examples})
 
 
@@ -154,7 +157,9 @@ class Oracle(Gate):
 
         model = self.build(prompts.ambient_dim, 1)
         oracle = DirectionReadout if self.kind == "direction_readout" else HeadReadout
-        return oracle(model, prompts, stream.child("calibration"), lengths, self.calibration_tasks)
+        # Without examples the prediction is a constant, which needs no calibration.
+        calibrated = [n for n in lengths if n > 0]
+        return oracle(model, prompts, stream.child("calibration"), calibrated, self.calibration_tasks)
 
     def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
         """Rough seconds on one core."""
@@ -189,4 +194,6 @@ class SimpleEstimator(Config):
         return num_prompts * max(lengths) * ambient_dim**2 * 2e-9
 
 
-LearnerSection = Annotated[OneLayer | KernelRidgeLearner | Oracle | SimpleEstimator, Field(discriminator="kind")]
+LearnerSection = Annotated[
+    OneLayer | DeepLearner | KernelRidgeLearner | Oracle | SimpleEstimator, Field(discriminator="kind")
+]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from iclab.errors import InputError
 from iclab.experiments.kind import Config
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class SingleIndexPrompts(Config):
     intrinsic_dim: int = Field(2, ge=1)
     link: LinkSpec = "he3"
     standardise: bool = True
-    noise: float = Field(0.0, ge=0)
+    noise: float = Field(0.0, ge=0, le=1e6)
     rotation: Literal["random"] | None = None
     inputs: Literal["gaussian", "rademacher", "uniform", "student_t"] = "gaussian"
     df: float = Field(5.0, gt=2)
@@ -54,9 +55,9 @@ class Gate(Config):
     """A label gate; see `iclab.models.LabelGate`. ``b: null`` is ``-bias_scale * log d``."""
 
     gate: Literal["mamba", "no_decay", "exp", "linear"] = "mamba"
-    rho: float = Field(0.3, gt=0)
-    b: float | None = -15.0
-    bias_scale: float = Field(3.0, gt=0)
+    rho: float = Field(0.3, ge=1e-6, le=1e6)
+    b: float | None = Field(-15.0, gt=-1e4, lt=1e4)
+    bias_scale: float = Field(3.0, gt=0, lt=1e4)
     clip: float | None = Field(None, gt=0)
 
     def build(self, ambient_dim: int, width: int = 512, embedding: str = "hermite2") -> OneLayerMamba:
@@ -81,6 +82,21 @@ def check_prompts_fit(what: str, num_prompts: int, length: int, ambient_dim: int
 
     check_memory(f"{what} ({num_prompts} prompts of {length} tokens in dimension {ambient_dim})",
                  12.0 * num_prompts * length * ambient_dim)  # fmt: skip
+
+
+def check_gate(key: str, gate: Gate, prompts: SingleIndexPrompts) -> None:
+    """Refuse a gate that overflows on labels that every run meets (``|z| <= 4``), naming its ``key``."""
+    import torch
+
+    z = torch.linspace(-4, 4, 801, dtype=torch.float64).numpy()
+    labels = torch.as_tensor(prompts.make_link()(z)).float()
+    labels = torch.stack([labels - prompts.noise, labels + prompts.noise])
+    if gate.clip is not None:
+        labels = labels.clamp(-gate.clip, gate.clip)
+    try:
+        gate.build(prompts.ambient_dim, 1).label_gate.log_gain(labels)
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from None
 
 
 def sampling_seconds(num_prompts: float, num_examples: float, ambient_dim: int) -> float:

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iclab.experiments.reading import Role, Series
+from iclab.experiments.reading import Role, Scale, Series
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SHORT_NAMES = {"ambient_dim": "d", "intrinsic_dim": "r", "stage1_tasks": "T1", "link": "link", "noise": "noise"}
-"""Swept columns that place a panel, with the letters of the field."""
 
 
 def series(rows: pd.DataFrame, x: str, label: str, role: Role, like: str = "") -> Series:
@@ -37,16 +34,34 @@ def series(rows: pd.DataFrame, x: str, label: str, role: Role, like: str = "") -
 def band(rows: pd.DataFrame) -> str:
     """What the intervals of these rows are: ``95 % over 5 seeds x 128 prompts (seeds, then prompts resampled)``."""
     row = rows.iloc[0]
-    size = f"{int(row['num_seeds'])} seed{'s' if row['num_seeds'] > 1 else ''} x {int(row['num_prompts'])} prompts"
+    prompts = int(row["num_prompts"])
+    size = plural(int(row["num_seeds"]), "seed") + (f" x {prompts} prompts" if prompts > 1 else "")
     match row["interval"]:
         case "bootstrap":
-            return f"{100 * row['level']:.0f} % over {size} (seeds, then prompts resampled)"
+            how = "seeds, then prompts resampled" if prompts > 1 else "seeds resampled"
+            return f"{100 * row['level']:.0f} % over {size} ({how})"
         case "range":
             return f"smallest and largest of {size}"
         case "prompts":
             return f"{100 * row['level']:.0f} % over the prompts of one seed: {size}"
         case _:
             return size
+
+
+def interval_note(rows: pd.DataFrame) -> str:
+    """A sentence for a caption: the method of the intervals of all these rows, and what they rest on."""
+    measured = rows[rows["interval"] != "exact"]
+    if measured.empty:
+        return "All numbers are exact: there are no intervals."
+    prompts = bool((measured["num_prompts"] > 1).any())
+    ways = {
+        "bootstrap": "95 %, by bootstrap over seeds" + (", then over the prompts of each" if prompts else ""),
+        "range": "the smallest and the largest seed where there are fewer than 5",
+        "prompts": "95 % over the prompts of the only seed, which says nothing of other seeds",
+        "none": "absent where there is one seed",
+    }
+    used = "; ".join(way for kind, way in ways.items() if (measured["interval"] == kind).any())
+    return f"Intervals: {used} ({basis_of(measured)})."
 
 
 def quantity(row: pd.Series) -> str:
@@ -63,26 +78,49 @@ def number(value: float) -> str:
 
 def basis(row: pd.Series) -> str:
     """``5 seeds, 128 prompts each``."""
-    seeds = int(row["num_seeds"])
-    return f"{seeds} seed{'s' if seeds > 1 else ''}, {int(row['num_prompts'])} prompts each"
+    return _basis([int(row["num_seeds"])], [int(row["num_prompts"])])
+
+
+def basis_of(rows: pd.DataFrame) -> str:
+    """What all these rows rest on: ``3 to 5 seeds, 128 prompts each``. Exact rows rest on neither and do not count."""
+    measured = rows[rows["interval"] != "exact"]
+    return _basis(measured["num_seeds"], measured["num_prompts"])
+
+
+def basis_of_each(rows: Iterable[pd.Series]) -> str:
+    """As `basis_of`, of rows one by one."""
+    listed = list(rows)
+    return _basis([int(r["num_seeds"]) for r in listed], [int(r["num_prompts"]) for r in listed])
+
+
+def _basis(seeds: Iterable[int], prompts: Iterable[int]) -> str:
+    # A single number a seed, such as an area under a curve, has one sample and rests on no prompts.
+    counted = [int(p) for p in prompts if p > 1]
+    return span(seeds, "seed") + (f", {span(counted, 'prompt')} each" if counted else "")
+
+
+def span(counts: Iterable[int], noun: str) -> str:
+    """``5 seeds``, or ``3 to 5 seeds`` where the counts differ."""
+    values = sorted({int(c) for c in counts})
+    if not values:
+        return f"no {noun}s"
+    return plural(values[0], noun) if len(values) == 1 else f"{values[0]} to {values[-1]} {noun}s"
+
+
+def spread(values: Iterable[float]) -> str:
+    """``0.1 to 0.3``; one number where they are the same to three digits."""
+    listed = list(values)
+    return " to ".join(dict.fromkeys([number(min(listed)), number(max(listed))]))
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 seed``, ``2 seeds``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def text(value: object) -> str:
     """A swept value as a title shows it."""
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def present(frame: pd.DataFrame, *columns: str) -> list[str]:
-    """Those of the columns that the grid swept."""
-    return [column for column in columns if column in frame.columns and frame[column].notna().any()]
-
-
-def places_of(frame: pd.DataFrame, columns: list[str]) -> list[tuple[tuple, pd.DataFrame]]:
-    """The rows of each place of the grid, in the grid's order; one group where nothing is swept."""
-    if not columns:
-        return [((), frame)]
-    grouped = frame.groupby(columns, sort=False, dropna=False)
-    return [(place if isinstance(place, tuple) else (place,), part) for place, part in grouped]
 
 
 def by_learner(frame: pd.DataFrame, order: Iterable[str]) -> list[tuple[str, pd.DataFrame]]:
@@ -92,6 +130,6 @@ def by_learner(frame: pd.DataFrame, order: Iterable[str]) -> list[tuple[str, pd.
     return [(name, groups[name]) for name in [*names, *(name for name in groups if name not in names)]]
 
 
-def place_title(columns: list[str], place: tuple) -> str:
-    """``d = 16, r = 2``; empty where nothing is swept."""
-    return ", ".join(f"{SHORT_NAMES[c]} = {text(v)}" for c, v in zip(columns, place, strict=True))
+def abscissa(lengths: Iterable[float]) -> Scale:
+    """The scale of an axis of context lengths: logarithmic, unless there is a length 0 to show."""
+    return "symlog" if min(lengths, default=1) <= 0 else "log2"

@@ -16,7 +16,7 @@ _EXPECTED = {
     "int_type": "an integer",
     "int_parsing": "an integer",
     "int_from_float": "an integer",
-    "int_parsing_size": "an integer of at most 4300 digits",
+    "int_parsing_size": "a smaller integer",
     "float_type": "a number",
     "float_parsing": "a number",
     "finite_number": "a finite number",
@@ -35,7 +35,7 @@ _EXPECTED = {
     "less_than_equal": "a value <= {le}",
     "literal_error": "{expected}",
     "union_tag_invalid": "one of {expected_tags}",
-    "too_short": "at least {min_length} items",
+    "too_short": "at least {min_length} in the list",
     "too_long": "at most {max_length} items",
     "string_too_short": "at least {min_length} characters",
 }
@@ -65,7 +65,9 @@ def validate(model: type[Model], tree: dict[str, Any], where: str = "") -> Model
 def _describe(error: ValidationError, model: type[BaseModel], tree: dict[str, Any]) -> str:
     # Strings in `input` may be long arrays; they are cut in `_show`.
     details = error.errors(include_url=False)
-    first = details[0]
+    # Members of a union fail at one place; the one that got further in says what is wrong inside.
+    place = _dotted(details[0], tree)
+    first = max((d for d in details if _dotted(d, tree).startswith(place)), key=lambda d: _dotted(d, tree).count("."))
     key = _dotted(first, tree)
     if first["type"] == "extra_forbidden":
         return str(unknown_key(key, model, tree))
@@ -78,11 +80,16 @@ def _describe(error: ValidationError, model: type[BaseModel], tree: dict[str, An
     else:
         found = first["input"]
     # A union reports one error for each of its members, all at one place.
-    expected = list(dict.fromkeys(_expected(d) for d in details if _dotted(d, tree) == _dotted(first, tree)))
+    expected = list(dict.fromkeys(_expected(d, key) for d in details if _dotted(d, tree) == _dotted(first, tree)))
     return f"{key} is {_show(found)}; expected {' or '.join(expected)}"
 
 
-def _expected(detail: ErrorDetails) -> str:
+def _expected(detail: ErrorDetails, key: str) -> str:
+    found = detail["input"]
+    if detail["type"] in ("list_type", "tuple_type") and isinstance(found, int | float):
+        # Commas outside brackets sweep: who writes 16,32 for a list means this.
+        example = f"[{found},{2 * found}]"
+        return f"a list such as {example}: write {key}={example}"
     template = _EXPECTED.get(detail["type"])
     if template is not None:
         return template.format(**detail.get("ctx", {}))

@@ -6,9 +6,9 @@ same step. Only process 0 reads and writes files.
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -75,23 +75,23 @@ def local_device(device: torch.device) -> torch.device:
     return device
 
 
-@contextmanager
-def joined(device: torch.device) -> Iterator[World]:
+def join(device: torch.device) -> World:
     """The processes of this training: those of an existing process group, those that ``torchrun`` started, or this one.
 
-    A group that is made here (nccl for GPUs, else gloo) is closed at the end.
+    A group that is made here (nccl for GPUs, else gloo) stays until the process ends: a second one of the same name
+    would meet the addresses of the first in torchrun's store, and a script may train several models.
     """
-    mine = not distributed.is_available() or not distributed.is_initialized()
-    if mine and not _launched():
-        yield World(0, 1, device)
-        return
-    if mine:
+    if not distributed.is_available() or not (distributed.is_initialized() or _launched()):
+        return World(0, 1, device)
+    if not distributed.is_initialized():
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield World(distributed.get_rank(), distributed.get_world_size(), device)
-    finally:
-        if mine:
-            distributed.destroy_process_group()
+        atexit.register(_leave)
+    return World(distributed.get_rank(), distributed.get_world_size(), device)
+
+
+def _leave() -> None:
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _launched() -> bool:

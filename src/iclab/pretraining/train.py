@@ -12,7 +12,7 @@ from iclab.errors import check_integer
 from iclab.pretraining.batches import Batches
 from iclab.pretraining.checkpoint_folder import CheckpointFolder
 from iclab.pretraining.curriculum import Curriculum
-from iclab.pretraining.distributed import joined
+from iclab.pretraining.distributed import join
 from iclab.pretraining.failures import memory_advice
 from iclab.pretraining.fixed_evaluation import FixedEvaluation
 from iclab.pretraining.optimisation import Optimisation
@@ -150,8 +150,8 @@ def train(
     store = None if folder is None else CheckpointFolder(folder, keep)
     outlets = Outlets(store, checkpoint_every, tuple(writers), progress)
     advice = f"lower batch_size ({batch_size}) or num_examples ({num_examples}), or raise accumulate ({accumulate})"
+    world = join(place)
     with (
-        joined(place) as world,
         memory_advice(f"training {type(model).__name__}", place, advice),
         own_randomness(place),
         training_mode(model),

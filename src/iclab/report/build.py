@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +16,10 @@ from iclab.experiments.reading import Finding, Reading
 from iclab.files import write_atomic
 from iclab.report.csv_data import data_link
 from iclab.report.drawing import DrawnFigure, draw_figure
+from iclab.report.intervals import intervals_in_words
 from iclab.report.page import Download, as_json, render_page
 from iclab.report.strokes import assign_strokes
-from iclab.report.text import cell_text, duration, file_name, plain
+from iclab.report.text import cell_text, duration, file_name, is_number, plain, span
 
 if TYPE_CHECKING:
     from iclab.runs.results import Results
@@ -27,13 +29,14 @@ _LARGEST_EMBEDDED_FILE = 1_000_000
 _SHOWN_ELSEWHERE = {"title", "question", "source", "cells"}
 
 
-def build_report(results: Results, folder: Path) -> Path:
+def build_report(results: Results, folder: Path, reading: Reading | None = None) -> Path:
     """Draw the figures of a run into ``folder/figures`` and write ``folder/report.html``; return the page's path.
 
     Args:
-        results: the run's results; its kind's ``read`` says what they show.
+        results: the run's results.
         folder: the run folder. Its ``environment.json``, ``results.csv`` and ``summary.csv``, if there, become part
             of the page.
+        reading: what the results show; by default what their kind's ``read`` makes of them.
 
     Raises:
         InputError: the kind is unknown, or its reading cannot be drawn.
@@ -42,7 +45,7 @@ def build_report(results: Results, folder: Path) -> Path:
     from iclab.experiments.registry import load_kind
 
     folder = Path(folder)
-    reading = load_kind(results.experiment["kind"]).read(results)
+    reading = reading or load_kind(results.experiment["kind"]).read(results)
     if results.num_finished < results.num_cells:
         partial = (
             f"Only {results.num_finished} of {results.num_cells} cells are finished; everything below is of those."
@@ -51,7 +54,13 @@ def build_report(results: Results, folder: Path) -> Path:
     csv_files = [folder / name for name in ("results.csv", "summary.csv")]
     environment = _read_environment(folder / "environment.json")
     return render_report(
-        reading, results.experiment, environment, folder, csv_files, sampling=_sampling(results.summary)
+        reading,
+        results.experiment,
+        environment,
+        folder,
+        csv_files,
+        sampling=_sampling(results.summary),
+        intervals=intervals_in_words(results.summary),
     )
 
 
@@ -63,6 +72,7 @@ def render_report(
     csv_files: Sequence[Path] = (),
     *,
     sampling: Mapping[str, str] | None = None,
+    intervals: Sequence[str] = (),
 ) -> Path:
     """Write figures and page of a reading; return the page's path. Equal input gives equal bytes.
 
@@ -73,6 +83,7 @@ def render_report(
         folder: where ``figures/`` and ``report.html`` go; made if it is missing.
         csv_files: files to offer on the page; those that are missing are left out.
         sampling: further lines of provenance, such as the number of prompts behind a value.
+        intervals: sentences on what intervals mean throughout the page.
 
     Raises:
         InputError: the reading cannot be drawn.
@@ -87,6 +98,7 @@ def render_report(
     axes = experiment.get("grid") or {}
     sections = {
         "glance": _glance(experiment, environment, sampling),
+        "intervals": [plain(sentence) for sentence in intervals],
         "axes": [(plain(key), ", ".join(_value(v) for v in values)) for key, values in axes.items()],
         "configuration": as_json({k: v for k, v in experiment.items() if k not in _SHOWN_ELSEWHERE}),
         "provenance": [*((plain(k), plain(v)) for k, v in sampling.items()), *_flat(environment)],
@@ -123,22 +135,20 @@ def _glance(
 
 def _total_seconds(environment: Mapping[str, Any]) -> float:
     """Of all sessions: an interrupted run lists the earlier ones under ``previous``."""
-    sessions = [environment, *(e for e in environment.get("previous") or [] if isinstance(e, Mapping))]
-    return sum(float(s["seconds"]) for s in sessions if isinstance(s.get("seconds"), (int, float)))
+    previous = environment.get("previous")
+    earlier = [e for e in previous if isinstance(e, Mapping)] if isinstance(previous, (list, tuple)) else []
+    return sum(float(s["seconds"]) for s in [environment, *earlier] if _is_amount(s.get("seconds")))
 
 
 def _sampling(summary: pd.DataFrame) -> dict[str, str]:
     """How many seeds and prompts stand behind the numbers."""
     counts = {"seeds": "num_seeds", "prompts per value": "num_prompts"}
-    return {label: _spread(summary[column]) for label, column in counts.items() if column in summary}
-
-
-def _spread(column: pd.Series) -> str:
     # A zero stands for an exact number, which no prompt stands behind.
-    values = sorted({int(v) for v in column.dropna() if v > 0})
-    if not values:
-        return "none"
-    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
+    return {
+        label: span(int(v) for v in summary[column].dropna() if v > 0)
+        for label, column in counts.items()
+        if column in summary
+    }
 
 
 def _read_environment(path: Path) -> dict[str, Any]:
@@ -150,8 +160,15 @@ def _read_environment(path: Path) -> dict[str, Any]:
     return environment if isinstance(environment, dict) else {"environment": "environment.json is missing or damaged"}
 
 
+def _is_amount(value: Any) -> bool:
+    return is_number(value) and math.isfinite(value)
+
+
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested settings as lines with their names in words; unknown ones and earlier sessions are left to the JSON."""
+    """Nested settings as lines with their names in words; absent ones and earlier sessions are left to the JSON.
+
+    A setting that is not of the form expected here is shown as it is.
+    """
     lines: list[tuple[str, str]] = []
     for key, value in values.items():
         name = f"{prefix}{plain(key).replace('_', ' ')}"
@@ -159,9 +176,9 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
             lines += _flat(value, f"{name}: ")
         elif value is None or key == "previous":
             continue
-        elif key == "seconds":
+        elif key == "seconds" and _is_amount(value):
             lines.append((name, f"{value:.2f} ({duration(float(value))})"))
-        elif key == "memory_bytes":
+        elif key == "memory_bytes" and _is_amount(value):
             lines.append(("memory", f"{value / 1e9:.1f} GB"))
         elif key == "command" and isinstance(value, (list, tuple)):
             lines.append((name, plain(shlex.join(str(v) for v in value))))
@@ -173,6 +190,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(v) for v in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{plain(k)}: {_value(v)}" for k, v in value.items()) + "}"
     if isinstance(value, float):
         return repr(value)
     return cell_text(value)

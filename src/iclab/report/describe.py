@@ -10,6 +10,8 @@ from iclab.experiments.reading import Figure, Panel, Series
 from iclab.report.text import cell_text, plain, short_number
 
 MOST_ROWS = 400
+# What a missing number or text looks like.
+_NOTHING = {"", cell_text(None)}
 _SCALES = {"linear": "", "log": " (logarithmic)", "log2": " (logarithmic)", "symlog": " (symmetric logarithmic)"}
 
 
@@ -28,6 +30,14 @@ class Rows:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     total: int
+
+    def filled(self) -> Rows:
+        """Without the columns that hold nothing in any row; as it is where that would leave no column."""
+        kept = [i for i in range(len(self.columns)) if any(row[i].text not in _NOTHING for row in self.rows)]
+        if not kept:
+            return self
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return Rows(tuple(self.columns[i] for i in kept), rows, self.total)
 
 
 def panel_in_words(panel: Panel) -> str:
@@ -72,7 +82,7 @@ def figure_rows(figure: Figure) -> Rows:
             cells += [_number(low), _number(high)] if intervals else []
             cells += [_text(series.band)] if kinds else []
             rows.append(tuple(cells))
-    return Rows(tuple(columns), tuple(rows[:MOST_ROWS]), len(rows))
+    return Rows(tuple(columns), tuple(rows[:MOST_ROWS]), len(rows)).filled()
 
 
 def _shared(labels: Sequence[str], otherwise: str) -> str:

@@ -52,7 +52,7 @@ def render_page(
         drawn: the drawings of ``reading.figures``, in order, by file name.
         strokes: from `assign_strokes`.
         header: ``name``, ``title``, ``question``, ``source``.
-        sections: ``glance``, ``axes``, ``configuration``, ``provenance``, ``files``.
+        sections: ``glance``, ``intervals``, ``axes``, ``configuration``, ``provenance``, ``environment``, ``files``.
     """
     environment = Environment(
         loader=PackageLoader("iclab.report", ""),
@@ -128,6 +128,6 @@ def _table(number: int, table: Table) -> dict[str, Any]:
     return {
         "number": number,
         "caption": plain(table.caption),
-        "rows": Rows(tuple(plain(c) for c in table.columns), rows, len(rows)),
+        "rows": Rows(tuple(plain(c) for c in table.columns), rows, len(rows)).filled(),
         "download": Download(f"{file_name(table.name)}.csv", data_link(table_csv(table))),
     }

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from iclab.errors import InputError
 from iclab.experiments.reading import Panel
+from iclab.report.coincide import covers
 from iclab.report.curves import Curve, clean_panel
 from iclab.report.palette import AXIS, GRID, INK, MUTED
 from iclab.report.references import draw_horizontal, draw_vertical, label_rows
@@ -44,8 +45,10 @@ def draw_panel(axes: Axes, panel: Panel, strokes: dict[Key, Stroke], *, title: b
     for curve in curves:
         _draw_band(axes, curve, strokes[key_of(curve.series)], y_plan)
     _draw_seeds(axes, curves, strokes, notes)
-    for curve in curves:
-        _draw_line(axes, curve, strokes[key_of(curve.series)])
+    for joined in (True, False):
+        layer = sorted((c for c in curves if strokes[key_of(c.series)].joined == joined), key=_layer)
+        for curve, hidden in zip(layer, covers(axes, layer), strict=True):
+            _draw_line(axes, curve, strokes[key_of(curve.series)].beneath(hidden))
     if not any(curve.drawn.any() for curve in curves):
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", va="center", color=MUTED)
     rows = draw_vertical(axes, vertical)
@@ -123,10 +126,15 @@ def _draw_seeds(axes: Axes, curves: list[Curve], strokes: dict[Key, Stroke], not
             )  # fmt: skip
 
 
+def _layer(curve: Curve) -> float:
+    return {"model": 3.4, "quoted": 3.6, "theory": 3.1}.get(curve.series.role, 3.2)
+
+
 def _draw_line(axes: Axes, curve: Curve, stroke: Stroke) -> None:
-    zorder = {"model": 3.4, "quoted": 3.6, "theory": 3.1}.get(stroke.role, 3.2)
-    # About two dozen markers identify a curve; more would hide it.
-    spacing = max(1, len(curve.x) // 24) if stroke.marker else None
+    # Exact curves lie under the points that they describe.
+    zorder = _layer(curve) if stroke.joined else 3.5
+    # About two dozen markers identify a line; more would hide it.
+    spacing = (max(1, len(curve.x) // 24) if stroke.joined else 1) if stroke.marker else None
     axes.plot(curve.x, curve.y, **stroke.line_options(), markevery=spacing, zorder=zorder)
     alone = curve.isolated()
     if alone.any() and (spacing != 1 or not stroke.marker):

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
+from iclab.report.coincide import covers_of_level, fractions
 from iclab.report.curves import Curve
 from iclab.report.palette import MUTED, PAPER
 
@@ -34,7 +35,7 @@ def draw_vertical(axes: Axes, lines: Sequence[tuple[float, str]]) -> int:
         axes.axvline(value, color=MUTED, linewidth=1.1, linestyle=(0, (1.2, 1.8)), zorder=1.2)
         if not label:
             continue
-        place, half = _fractions(axes, [value], "x")[0], _text_width(axes, label) / 2
+        place, half = fractions(axes, [value], "x")[0], _text_width(axes, label) / 2
         centre = min(max(place, half), max(1 - half, half))
         row = next((i for i, end in enumerate(ends) if centre - half > end), len(ends))
         ends[row : row + 1] = [centre + half + 0.02]
@@ -49,14 +50,17 @@ def draw_horizontal(axes: Axes, lines: Sequence[tuple[float, str]], curves: Sequ
     """Dashed horizontal lines, each label at the end and on the side of its line where it covers least."""
     crowd = _crowd(axes, curves)
     for value, _ in lines:
-        axes.axhline(value, color=MUTED, linewidth=1.1, linestyle=(0, (4, 2.5)), zorder=1.2)
-        level = _fractions(axes, [value], "y")[0]
+        hidden = covers_of_level(axes, value, curves)
+        # Under curves that run along it, the line is a broad pale ribbon that shows on both sides of them.
+        look = {"linewidth": 4.5 + 2.0 * (hidden - 1), "alpha": 0.45} if hidden else {"linewidth": 1.1}
+        axes.axhline(value, color=MUTED, linestyle="-" if hidden else (0, (4, 2.5)), zorder=1.2, **look)
+        level = fractions(axes, [value], "y")[0]
         crowd = np.concatenate([crowd, np.stack([np.linspace(0, 1, 60), np.full(60, level)], 1)])
     height = _text_height(axes)
     for value, label in lines:
         if not label:
             continue
-        level, width = _fractions(axes, [value], "y")[0], _text_width(axes, label)
+        level, width = fractions(axes, [value], "y")[0], _text_width(axes, label)
         best, box = min(
             ((_cost(crowd, b), i, above, right), b)
             for i, (above, right) in enumerate(itertools.product((True, False), (True, False)))
@@ -105,18 +109,10 @@ def _crowd(axes: Axes, curves: Sequence[Curve]) -> np.ndarray:
         x, y = curve.x[curve.drawn], curve.y[curve.drawn]
         if x.size == 0:
             continue
-        places = np.stack([_fractions(axes, x, "x"), _fractions(axes, y, "y")], 1)
+        places = np.stack([fractions(axes, x, "x"), fractions(axes, y, "y")], 1)
         steps = np.linspace(0, 1, 16)[:, None]
         parts += [places, *(a + steps * (b - a) for a, b in itertools.pairwise(places))]
     return np.concatenate(parts)
-
-
-def _fractions(axes: Axes, values: Sequence[float] | np.ndarray, which: str) -> np.ndarray:
-    """Places along an axis, 0 at its low and 1 at its high end; independent of the figure's layout."""
-    axis, limits = (axes.xaxis, axes.get_xlim()) if which == "x" else (axes.yaxis, axes.get_ylim())
-    transform = axis.get_transform()
-    low, high = transform.transform(np.asarray(limits, dtype=np.float64))
-    return (transform.transform(np.asarray(values, dtype=np.float64)) - low) / (high - low)
 
 
 def _text_width(axes: Axes, label: str) -> float:

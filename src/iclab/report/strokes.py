@@ -1,15 +1,19 @@
-"""How a curve looks: its label decides the colour and the marker, its role the line."""
+"""How a curve looks: its label decides the colour and the marker, its role the line.
+
+Points with an exact curve of their own are markers without a line, so that the line is always the exact one. Ceilings,
+which are no learners, take the ink's colour and leave the palette to those that are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib.lines import Line2D
 
 from iclab.experiments.reading import Figure, Role, Series
-from iclab.report.palette import PAPER, SERIES_LIGHT
+from iclab.report.palette import INK, PAPER, SERIES_LIGHT
 from iclab.report.text import plain
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h", "<", ">", "p")
@@ -19,36 +23,52 @@ _DASHES: dict[str, Any] = {
     "model": "-",
     "ablation": (0, (5.5, 1.8)),
     "baseline": (0, (2.6, 1.4)),
-    "theory": "-",
-    "ceiling": (0, (1, 1.6)),
     "quoted": "none",
+}
+# Roles without markers: where several labels of a figure share a colour, each takes the next of these.
+_PATTERNS: dict[str, tuple[Any, ...]] = {
+    "theory": ("-", (0, (8, 1.4, 1.4, 1.4)), (0, (8, 1.4, 1.4, 1.4, 1.4, 1.4))),
+    "ceiling": ((0, (1, 1.6)), (0, (4, 1.4, 1, 1.4)), (0, (4, 1.4, 1, 1.4, 1, 1.4))),
 }
 _WIDTHS: dict[str, float] = {
     "model": 1.8, "ablation": 1.6, "baseline": 1.5, "theory": 2.1, "ceiling": 1.9, "quoted": 0.0
-}  # fmt: skip
-_WITHOUT_MARKERS = {"theory", "ceiling"}
+}  # fmt: skip# Curves beneath more than this many others are no wider still.
+_MOST_LAYERS = 3
+# In the place of the number of a series colour.
+_INK = -1
 
 
 @dataclass(frozen=True)
 class Stroke:
-    """Colour, line and marker of a curve. ``marker`` is empty where the role has none."""
+    """Colour, line and marker of a curve. ``marker`` is empty where the role has none; ``growth`` is added to its size."""
 
     colour: str
     role: Role
     dashes: Any
     width: float
     marker: str
+    growth: float = 0.0
 
     @property
     def open(self) -> bool:
         """Whether the marker is hollow: numbers quoted from a publication."""
         return self.role == "quoted"
 
+    @property
+    def joined(self) -> bool:
+        """Whether a line joins the points."""
+        return self.dashes != "none"
+
+    def beneath(self, others: int) -> Stroke:
+        """The same stroke, broad enough to show on both sides of ``others`` that lie on it."""
+        layers = min(others, _MOST_LAYERS)
+        return replace(self, width=self.width + 2.2 * layers if self.joined else 0.0, growth=2.8 * layers)
+
     def marker_options(self) -> dict[str, Any]:
         """Matplotlib's options for the marker alone."""
         return {
             "marker": self.marker,
-            "markersize": 6.2 if self.open else 5.6 if self.role == "model" else 4.6,
+            "markersize": self.growth + (6.2 if self.open else 5.6 if self.role == "model" else 4.6),
             "markerfacecolor": PAPER if self.open else self.colour,
             "markeredgecolor": self.colour if self.open else PAPER,
             "markeredgewidth": 1.4 if self.open else 0.6 if self.role == "model" else 0.0,
@@ -76,42 +96,58 @@ def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
     """A stroke for each (label, role) of a report; one label has one colour and one marker throughout.
 
     Labels take their turn figure by figure, within a figure by role. Each gets the colour that is rarest among the
-    labels it shares a figure with, then in the report, and labels of one colour in one figure get different markers.
+    labels it shares a figure with, then in the report, and labels of one colour in one figure get different markers
+    and, where they have none, different patterns of dashes.
     """
-    groups = [_labels(figure) for figure in figures]
-    company: dict[str, set[str]] = {}
-    for group in groups:
-        for label in group:
-            company.setdefault(label, set()).update(group)
+    everything = [s for figure in figures for panel in figure.panels for s in panel.series]
+    coloured = {_family(s) for s in everything if s.role != "ceiling"}
+    described = {plain(s.like) for s in everything if s.role == "theory" and s.like}
     colours: dict[str, int] = {}
     markers: dict[str, int] = {}
-    for label, others in company.items():
+    turns: dict[str, int] = {}
+    for label, others in _company(figures).items():
         near = [other for other in others if other in colours]
-        colours[label] = _rarest(len(SERIES_LIGHT), [colours[o] for o in near], list(colours.values()))
+        if label in coloured:
+            taken = [c for c in colours.values() if c != _INK]
+            colours[label] = _rarest(len(SERIES_LIGHT), [colours[o] for o in near], taken)
+        else:
+            colours[label] = _INK
         twins = [markers[o] for o in near if colours[o] == colours[label]]
         markers[label] = _rarest(len(MARKERS), twins, [markers[o] for o in near])
-    families = {key: family for figure in figures for key, family in _families(figure).items()}
-    return {key: _stroke(colours[family], markers[family], key[1]) for key, family in families.items()}
+        turns[label] = len(twins)
+    families = {key_of(s): _family(s) for s in everything}
+    return {
+        key: _stroke(colours[family], markers[family], turns[family], key[1], joined=key[0] not in described)
+        for key, family in families.items()
+    }
 
 
-def _labels(figure: Figure) -> list[str]:
-    """The labels of a figure that need a colour, each once, those of models first."""
-    families = sorted(_families(figure).items(), key=lambda item: _ROLE_ORDER.index(item[0][1]))
-    return list(dict.fromkeys(family for _, family in families))
+def _family(series: Series) -> str:
+    """The label that gives an entry its colour: its own, or the one it is like."""
+    return plain(series.like or series.label)
 
 
-def _families(figure: Figure) -> dict[Key, str]:
-    """The label that gives each entry its colour: its own, or the one it is like."""
-    return {key_of(s): plain(s.like or s.label) for panel in figure.panels for s in panel.series}
+def _company(figures: Sequence[Figure]) -> dict[str, set[str]]:
+    """The labels that need a look, in the order of their turns, each with those it shares a figure with."""
+    company: dict[str, set[str]] = {}
+    for figure in figures:
+        shown = sorted((s for panel in figure.panels for s in panel.series), key=lambda s: _ROLE_ORDER.index(s.role))
+        group = [_family(s) for s in shown]
+        for label in group:
+            company.setdefault(label, set()).update(group)
+    return company
 
 
 def _rarest(count: int, near: Sequence[int], everywhere: Sequence[int]) -> int:
     return min(range(count), key=lambda number: (near.count(number), everywhere.count(number), number))
 
 
-def _stroke(colour: int, marker: int, role: Role) -> Stroke:
-    shown = "" if role in _WITHOUT_MARKERS else MARKERS[marker]
-    return Stroke(SERIES_LIGHT[colour], role, _DASHES[role], _WIDTHS[role], shown)
+def _stroke(colour: int, marker: int, turn: int, role: Role, *, joined: bool) -> Stroke:
+    shade = INK if colour == _INK else SERIES_LIGHT[colour]
+    if role in _PATTERNS:
+        patterns = _PATTERNS[role]
+        return Stroke(shade, role, patterns[turn % len(patterns)], _WIDTHS[role], "")
+    return Stroke(shade, role, _DASHES[role] if joined else "none", _WIDTHS[role], MARKERS[marker])
 
 
 def legend_keys(figure: Figure) -> list[Key]:

@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -71,6 +71,14 @@ def cell_text(value: Any) -> str:
 def is_number(value: object) -> bool:
     """Whether a cell is a number; NumPy's scalars count, truth values do not."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def span(counts: Iterable[int]) -> str:
+    """``3``, ``2 to 5``, or ``none``."""
+    values = sorted(set(counts))
+    if not values:
+        return "none"
+    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
 
 
 def duration(seconds: float) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TextIO
 from iclab.errors import InputError, check_integer
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import Cell, Resolved
+from iclab.experiments.safe_reading import read_and_draw
 from iclab.runs.environment import describe_environment
 from iclab.runs.executors import Job, run_inline, run_local
 from iclab.runs.folder import ENVIRONMENT, RunFolder, write_json
@@ -35,8 +36,8 @@ class Outcome:
         folder: the run folder.
         num_cells, num_finished: cells of the grid, and those that are finished now.
         failed: why each cell failed that did.
-        report: the report, or ``None`` where it could not be made from the finished cells.
-        note: why there is no report.
+        report: the report, or ``None`` where no cell is finished.
+        note: why the report has no figures and findings: how reading the results failed.
     """
 
     folder: Path
@@ -165,13 +166,8 @@ def _finish(run: RunFolder, experiment: dict[str, Any], failed: dict[str, str]) 
     if finished:
         results = load_results(run.path)
         results.write_tables(run.path)
-        try:
-            report = build_report(results, run.path)
-        except (LookupError, ValueError, ArithmeticError) as error:
-            if finished == total:
-                raise
-            # A reading may need the cells that are missing; the tables above do not.
-            note = f"no report from {finished} of {total} cells ({type(error).__name__}: {error})"
+        read = load_kind(experiment["kind"]).read
+        report, note = read_and_draw(read, lambda reading: build_report(results, run.path, reading), results)
     elif not failed:
         raise InputError(f"{run.path} has no finished cell; run the experiment first")
     return Outcome(run.path, total, finished, failed, report, note)

@@ -103,7 +103,7 @@ def _check_alike(
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(int(size) for size in tensor.shape)
+    return tuple(tensor.shape)
 
 
 def _first_place(where: Tensor) -> list[int]:

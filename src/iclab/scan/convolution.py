@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import torch
 from torch import Tensor
 from torch.nn.functional import silu
@@ -9,6 +11,32 @@ from torch.nn.functional import silu
 from iclab.scan import operators, reference
 from iclab.scan.arguments import check_convolution
 from iclab.scan.backends import choose
+
+
+@overload
+def causal_conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    activation: str | None = "silu",
+    initial_state: Tensor | None = None,
+    return_last_state: Literal[False] = False,
+    backend: str = "auto",
+) -> Tensor: ...
+
+
+@overload
+def causal_conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    activation: str | None = "silu",
+    initial_state: Tensor | None = None,
+    return_last_state: Literal[True],
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]: ...
 
 
 def causal_conv(
@@ -45,20 +73,21 @@ def causal_conv(
     given = (x, weight, bias, initial_state)
     precise = any(tensor is not None and tensor.dtype == torch.float64 for tensor in given)
     dtype = torch.float64 if precise else torch.float32
-    inputs, taps, offset, start = (None if tensor is None else tensor.to(dtype) for tensor in given)
-    name = choose(backend, x.device.type)
+    signal, taps = x.to(dtype), weight.to(dtype)
+    offset, start = (None if tensor is None else tensor.to(dtype) for tensor in (bias, initial_state))
+    name, activate = choose(backend, x.device.type), activation == "silu"
     if name == "c":
-        y = operators.call("causal_conv", inputs, taps, offset, start, activation == "silu")
+        y = operators.call("causal_conv", signal, taps, offset, start, activate)
+    elif name == "reference":
+        y = reference.convolution(signal, taps, offset, start, activate)
     else:
-        y = (reference.convolution if name == "reference" else _shifted)(
-            inputs, taps, offset, start, activation == "silu"
-        )
+        y = _shifted(signal, taps, offset, start, activate)
     if not return_last_state:
         return y.to(x.dtype)
     if length >= before:
         return y.to(x.dtype), x[:, length - before :]
-    start = x.new_zeros(x.shape[0], before, x.shape[2]) if initial_state is None else initial_state.to(x.dtype)
-    return y.to(x.dtype), torch.cat([start[:, length:], x], 1)
+    earlier = x.new_zeros(x.shape[0], before, x.shape[2]) if start is None else start.to(x.dtype)
+    return y.to(x.dtype), torch.cat([earlier[:, length:], x], 1)
 
 
 def _shifted(x: Tensor, weight: Tensor, bias: Tensor | None, start: Tensor | None, activate: bool) -> Tensor:

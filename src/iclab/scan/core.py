@@ -92,7 +92,7 @@ def instruction_set() -> str:
 
 
 def shares(batch: int, channels: int) -> dict[str, int]:
-    """How the work of a job is cut into ``slabs * groups`` tasks: by shapes alone, so results never know the threads."""
+    """How the work of a job is cut into ``slabs * groups`` tasks: by shapes alone, never by threads."""
     panels = -(-channels // PANEL)
     slabs = min(batch, _MOST_SLABS)
     groups = min(panels, -(-_LEAST_TASKS // max(slabs, 1)))

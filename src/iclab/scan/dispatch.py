@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, overload
+
 import torch
 from torch import Tensor
 
@@ -11,6 +13,48 @@ from iclab.scan.arguments import check_finite as check_numbers
 from iclab.scan.arguments import check_rates, check_scan
 from iclab.scan.backends import announce, choose
 from iclab.scan.kernel import Options, ScanInputs
+
+
+@overload
+def selective_scan(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    *,
+    delta_bias: Tensor | None = None,
+    delta_softplus: bool = False,
+    z: Tensor | None = None,
+    initial_state: Tensor | None = None,
+    return_last_state: Literal[False] = False,
+    return_states: Literal[False] = False,
+    discretisation: str = "mamba",
+    backend: str = "auto",
+    check_finite: bool = False,
+) -> Tensor: ...
+
+
+@overload
+def selective_scan(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    *,
+    delta_bias: Tensor | None = None,
+    delta_softplus: bool = False,
+    z: Tensor | None = None,
+    initial_state: Tensor | None = None,
+    return_last_state: bool = False,
+    return_states: bool = False,
+    discretisation: str = "mamba",
+    backend: str = "auto",
+    check_finite: bool = False,
+) -> Any: ...
 
 
 def selective_scan(
@@ -30,7 +74,7 @@ def selective_scan(
     discretisation: str = "mamba",
     backend: str = "auto",
     check_finite: bool = False,
-) -> Tensor | tuple[Tensor, ...]:
+) -> Any:
     """The selective state space recurrence of Mamba over ``L`` tokens.
 
     ``h_t = exp(delta_t A) h_{t-1} + Bbar_t u_t`` and ``y_t = (C_t . h_t + D u_t) silu(z_t)``, for each channel with its
@@ -73,7 +117,7 @@ def selective_scan(
         check_memory("the states of all tokens", u.numel() * A.shape[1] * 4)
     precise = any(tensor is not None and tensor.dtype == torch.float64 for tensor in given)
     dtype = torch.float64 if precise else torch.float32
-    inputs = ScanInputs(*[None if tensor is None else tensor.to(dtype) for tensor in given])
+    inputs = given.to(dtype)
     recording = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
     options = Options(delta_softplus, discretisation == "zoh", return_last_state, return_states, recording)
     name = choose(backend, u.device.type, full=bool(peer.lacks(inputs, options)))

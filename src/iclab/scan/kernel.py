@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-
 
 # The zero-order hold divides by A. Nearer to 0 than this, A = 0 gives the same to rounding, and 1/A might overflow.
 LARGEST_RATE = {torch.float32: -1e-12, torch.float64: -1e-24}
@@ -30,6 +29,14 @@ class ScanInputs(NamedTuple):
     z: Tensor | None
     initial_state: Tensor | None
 
+    def to(self, dtype: torch.dtype) -> ScanInputs:
+        """All of them in that type."""
+
+        def cast(tensor: Tensor | None) -> Any:
+            return None if tensor is None else tensor.to(dtype)
+
+        return ScanInputs(*[cast(tensor) for tensor in self])
+
 
 class Options(NamedTuple):
     """How to compute, and what beside the outputs."""
@@ -42,7 +49,7 @@ class Options(NamedTuple):
 
 
 class ScanOutputs(NamedTuple):
-    """``y (B, L, D)``; ``last_state (B, D, S)``, ``all_states (B, L, D, S)`` and checkpoints, empty unless asked for."""
+    """``y (B, L, D)``; empty unless asked for: ``last_state (B, D, S)``, ``all_states (B, L, D, S)``, checkpoints."""
 
     y: Tensor
     last_state: Tensor

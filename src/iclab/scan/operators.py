@@ -18,7 +18,10 @@ KERNELS = {
     "torch": Kernel(torch_loop.forward, torch_loop.backward, torch_loop.checkpoint_shape),
 }
 
-_TENSORS = "Tensor u, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor? D, Tensor? delta_bias, Tensor? z, Tensor? initial_state"
+_TENSORS = (
+    "Tensor u, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor? D, Tensor? delta_bias, Tensor? z, "
+    "Tensor? initial_state"
+)
 _OPTIONS = "bool softplus, bool zero_order_hold, bool last_state, bool all_states, bool checkpoints, str kernel"
 _library = torch.library.Library("iclab", "DEF")
 _library.define(f"selective_scan({_TENSORS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)")
@@ -89,15 +92,8 @@ def _scan_gradients(
         raise InputError("the scan was run without keeping states; expected checkpoints=True for a backward pass")
     if grad_y is None:
         grad_y = torch.zeros_like(inputs[0])
-    grads = call(
-        "selective_scan_backward",
-        kept,
-        grad_y,
-        grad_last if last_state else None,
-        grad_states if all_states else None,
-        *inputs,
-        *ctx.options,
-    )
+    given = (grad_last if last_state else None, grad_states if all_states else None)
+    grads = call("selective_scan_backward", kept, grad_y, *given, *inputs, *ctx.options)
     found = [None if tensor is None else grad for tensor, grad in zip(inputs, grads, strict=True)]
     return *found, *[None] * len(ctx.options)
 

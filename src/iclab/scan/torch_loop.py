@@ -134,18 +134,15 @@ def backward(
             driven = grad_h if gain is None else grad_h * gain
             grad_B[:, t] = torch.bmm(x_t.unsqueeze(1), driven).squeeze(1)
             grad_x[:, t] = torch.bmm(driven, B_t).squeeze(-1)
-            if gain is None:
-                grad_h.mul_(e)
-                by_exponent = grad_h * before
-            else:
+            by_gain: Tensor | float = 0.0
+            if gain is not None:
                 outer = grad_h * x_t.unsqueeze(-1) * inputs.B[:, t].unsqueeze(1)
                 grad_A.addcmul_(outer, _hold_curve(delta_t, A, e, gain))
                 by_gain = (outer * e).sum(-1)
-                grad_h.mul_(e)
-                by_exponent = grad_h * before
+            grad_h.mul_(e)
+            by_exponent = grad_h * before
             grad_A.addcmul_(by_exponent, delta_t)
-            by_exponent = by_exponent.mul_(A).sum(-1)
-            grad_delta[:, t] = by_exponent if gain is None else by_exponent.add_(by_gain)
+            grad_delta[:, t] = by_exponent.mul_(A).sum(-1) + by_gain
     grad_delta = grad_delta if hold else grad_delta.addcmul_(grad_x, u)
     grad_u = grad_x if hold else grad_x.mul_(steps.delta)
     if inputs.D is not None:

@@ -1,0 +1,204 @@
+"""What alignments say: simulated over exact, where they differ by more than chance, and where the gate leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from iclab.experiments.places import Place, capped, places_of, swept_columns
+from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table, Verdict
+from iclab.experiments.series import basis, basis_of, interval_note, number, quantity, series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iclab.runs.results import Results
+
+_CHANCE = 0.05
+_ROUNDING = 1e-12
+_FLAT = 0.01
+
+
+def read(results: Results) -> Reading:
+    """Panels by place of the grid, and how often the exact value lies in the simulated interval."""
+    import pandas as pd
+
+    summary = results.summary
+    places = places_of(results, summary, swept_columns(results, own=("degree",)))
+    titles = {id(place): place.title or f"link = {place.config['prompts']['link']}" for place in places}
+    findings, rows, pairs = [], [], []
+    panels: dict[int, list[Panel]] = {1: [], 2: []}
+    for place in places:
+        title = titles[id(place)]
+        for degree in (1, 2):
+            panels[degree].append(_panel(title, place.rows[place.rows["degree"] == degree], degree))
+        both = paired(place)
+        pairs.append(both.assign(place=title))
+        absent = [name for name in place.config["gates"] if name not in set(place.rows["learner"])]
+        findings.extend(_findings(title, place.rows[place.rows["degree"] == 1], both[both["degree"] == 1], absent))
+        rows.extend(_rows(title, both))
+    points = pd.concat(pairs) if pairs else pd.DataFrame()
+    simulated = summary[summary["metric"] == "alignment"]
+    figures = []
+    for degree in (1, 2):
+        shown, left_out = capped(panels[degree], "summary.csv")
+        caption = (
+            f"E[S.u] / sqrt(E|S|^2) of the degree-{degree} block on the support, with u the direction "
+            f"{'beta' if degree == 1 else 'beta beta'}: markers and bands simulated, lines exact. "
+            f"{interval_note(simulated)}{left_out}"
+        )
+        figures.append(Figure(f"alignment-degree-{degree}", caption, shown))
+    return Reading(
+        findings=[*coverage(points), *findings],
+        figures=figures,
+        tables=[
+            Table(
+                "alignment",
+                "Alignment at the largest simulated context length, beside the exact value.",
+                ["prompts", "gate", "degree", "N", "simulated", "exact", "rests on"],
+                rows,
+            )
+        ],
+        notes=[
+            "The bootstrap interval of a ratio is biased where the energy |S|^2 is heavy-tailed: rare prompts carry "
+            "most of it, and a sample that lacks them overstates the alignment. The exact curve is then the better "
+            "guide.",
+            "How the verdict is reached: agrees, if no more exact values lie outside their 95 % intervals than 95 % of "
+            "binomial draws at 5 % would put there; disagrees, if more than half do (chance at most 10 %, however the "
+            "points depend on each other), or if one lies outside its interval widened for the number of points "
+            "(Bonferroni, with Student's quantiles). Between these, and below 5 seeds, there is no verdict.",
+        ],
+    )
+
+
+def paired(place: Place) -> pd.DataFrame:
+    """Simulated rows of one place with the exact value of the same gate, degree and length beside them."""
+    keys = ["learner", "num_examples", "degree"]
+    exact = place.rows[place.rows["metric"] == "exact_alignment"][[*keys, "value"]]
+    return place.rows[place.rows["metric"] == "alignment"].merge(exact.rename(columns={"value": "exact"}), on=keys)
+
+
+def coverage(points: pd.DataFrame) -> list[Finding]:
+    """How many exact values lie outside the simulated intervals, and whether that is more than chance allows.
+
+    ``points`` are rows of `paired`; a column ``place``, if there, names them.
+    """
+    if points.empty:
+        return []
+    outside = _outside(points)
+    gap = (points["value"] - points["exact"]).abs()
+    inside = len(points) - int(outside.sum())
+    sizes = f"the median gap is {gap.median():.2g}, the largest {gap.max():.2g}"
+    judged = points["interval"] == "bootstrap"
+    if not judged.all():
+        return [
+            Finding(
+                f"On these seeds ({basis_of(points)}) the exact value lies within the simulated interval at {inside} "
+                f"of {len(points)} points; {sizes}. Fewer than 5 seeds somewhere: no verdict."
+            )
+        ]
+    allowed = _allowed(len(points))
+    text = (
+        f"The exact value lies within the simulated interval at {inside} of {len(points)} points ({basis_of(points)}; "
+        f"95 % intervals, so up to {allowed} outside would be chance); {sizes}."
+    )
+    return [Finding(text + _named(points[outside]), _verdict(points, int(outside.sum()), allowed))]
+
+
+def _verdict(points: pd.DataFrame, outside: int, allowed: int) -> Verdict:
+    if outside > len(points) / 2 or bool(_outside(points, _widening(points)).any()):
+        return "disagrees"
+    return "agrees" if outside <= allowed else "undecided"
+
+
+def _outside(points: pd.DataFrame, widening: pd.Series | float = 1.0) -> pd.Series:
+    """Whether the exact value lies outside the interval, each side of which is stretched by ``widening``."""
+    low = points["value"] - widening * (points["value"] - points["low"])
+    high = points["value"] + widening * (points["high"] - points["value"])
+    return (points["exact"] < low - _ROUNDING) | (points["exact"] > high + _ROUNDING)
+
+
+def _widening(points: pd.DataFrame) -> pd.Series:
+    """How much wider Student's interval is when 5 % is divided among all points."""
+    from scipy.stats import t as student_t
+
+    def ratio(seeds: int) -> float:
+        tails = (_CHANCE / 2 / len(points), _CHANCE / 2)
+        wide, narrow = (student_t.isf(tail, seeds - 1) for tail in tails)
+        return float(wide / narrow)
+
+    return points["num_seeds"].map(ratio)
+
+
+def _allowed(points: int) -> int:
+    from scipy.stats import binom
+
+    return int(binom.ppf(1 - _CHANCE, points, _CHANCE))
+
+
+def _named(outside: pd.DataFrame) -> str:
+    if outside.empty:
+        return ""
+    named = [
+        f"{r['place'] + ', ' if 'place' in r else ''}{r['learner']}, degree {int(r['degree'])}, "
+        f"N = {int(r['num_examples'])}"
+        for _, r in outside.iloc[:3].iterrows()
+    ]
+    return f" Outside: {'; '.join(named)}{'; ...' if len(outside) > 3 else ''}."
+
+
+def _panel(title: str, rows: pd.DataFrame, degree: int) -> Panel:
+    curves = []
+    for learner, group in rows.groupby("learner", sort=False):
+        simulated = group[group["metric"] == "alignment"]
+        if len(simulated):
+            curves.append(series(simulated, "num_examples", str(learner), "model"))
+        exact = group[group["metric"] == "exact_alignment"]
+        curves.append(series(exact, "num_examples", f"{learner}, exact", "theory", str(learner)))
+    lowest = min([-0.2, *(min(curve.low) for curve in curves if curve.low), *(min(c.y) for c in curves if c.y)])
+    limits = (lowest - 0.05, 1.05)
+    return Panel(title, "context examples N", f"alignment, degree {degree}", curves, "log2", y_limits=limits)
+
+
+def _findings(title: str, part: pd.DataFrame, both: pd.DataFrame, absent: Sequence[str]) -> list[Finding]:
+    findings = []
+    if len(both):
+        last = both[both["num_examples"] == both["num_examples"].max()].set_index("learner")
+        n = int(last["num_examples"].iloc[0])
+        told = "; ".join(f"{name} {quantity(row)}, exactly {number(row['exact'])}" for name, row in last.iterrows())
+        findings.append(Finding(f"{title}: alignment of the degree-1 block at N = {n}: {told} ({basis_of(last)})."))
+    exact = part[part["metric"] == "exact_alignment"]
+    if {"mamba", "linear"} <= set(exact["learner"]):
+        where = curve_end(exact[exact["learner"] == "mamba"])
+        findings.append(Finding(f"{title}: by the exact curve, the alignment of the Mamba gate {where}."))
+    if absent:
+        findings.append(
+            Finding(f"{title}: {', '.join(absent)} is left out: its second moments are infinite for this link.")
+        )
+    return findings
+
+
+def curve_end(curve: pd.DataFrame) -> str:
+    """In words, where an exact curve gets to: 0.9, a plateau, or neither within the lengths computed. A plateau is a
+    last octave in which it changes by less than 1 %."""
+    curve = curve.sort_values("num_examples")
+    limit = curve.iloc[-1]
+    value, n = float(limit["value"]), int(limit["num_examples"])
+    if curve["value"].abs().max() < 1e-9:
+        return "is zero at every N: this link has no degree-1 signal, gated or not"
+    reached = curve[curve["value"].abs() >= 0.9]
+    if len(reached):
+        return f"reaches 0.9 at N = {int(reached.iloc[0]['num_examples']):,}"
+    beyond = f"does not reach 0.9 up to N = {n:,}"
+    octave = curve[curve["num_examples"] >= n / 2]["value"]
+    if len(octave) > 1 and octave.max() - octave.min() <= _FLAT * abs(value):
+        return f"{beyond}; decay holds it at {number(value)}"
+    return f"{beyond}, where it is {number(value)} and still changing"
+
+
+def _rows(title: str, both: pd.DataFrame) -> list[list[str | float | int | None]]:
+    last = both[both["num_examples"] == both["num_examples"].max()]
+    return [
+        [title, r["learner"], int(r["degree"]), int(r["num_examples"]), quantity(r), number(r["exact"]), basis(r)]
+        for _, r in last.iterrows()
+    ]

@@ -1,0 +1,230 @@
+"""Deep sequence models as configuration: backbone, layout, and how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from iclab.errors import InputError
+from iclab.experiments.kind import Config
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from iclab.models import InContextModel
+    from iclab.pretraining import Curriculum, Ramp, TrainRecord
+    from iclab.prompts import Prompts, SingleIndex, Stream
+
+
+class MambaBackbone(Config):
+    """See `iclab.models.Mamba`. ``selectivity: constant_delta`` freezes what makes it selective."""
+
+    kind: Literal["mamba"] = "mamba"
+    width: int = Field(64, ge=1)
+    depth: int = Field(4, ge=1)
+    state_size: int = Field(16, ge=1)
+    selectivity: Literal["full", "constant_delta"] = "full"
+
+    def build(self, length: int) -> nn.Module:
+        """The backbone, for any length."""
+        from iclab.models import Mamba
+
+        del length
+        return Mamba(self.width, self.depth, state_size=self.state_size, selectivity=self.selectivity)
+
+    def token_seconds(self) -> float:
+        """Rough seconds on one core for a token, forward and backward."""
+        channels = 2 * self.width
+        return self.depth * (channels * 9e-9 * (self.state_size + 12) + 18 * channels * self.width * 2e-11)
+
+
+class LinearAttentionBackbone(Config):
+    """See `iclab.models.LinearAttention`: the same blocks with linear attention in the place of the scan."""
+
+    kind: Literal["linear_attention"] = "linear_attention"
+    width: int = Field(64, ge=1)
+    depth: int = Field(4, ge=1)
+    state_size: int = Field(16, ge=1)
+
+    def build(self, length: int) -> nn.Module:
+        """The backbone, for any length."""
+        from iclab.models import LinearAttention
+
+        del length
+        return LinearAttention(self.width, self.depth, state_size=self.state_size)
+
+    def token_seconds(self) -> float:
+        """Rough seconds on one core for a token, forward and backward."""
+        channels = 2 * self.width
+        return self.depth * (channels * 1.5e-7 + 18 * channels * self.width * 2e-11)
+
+
+class GPT2Backbone(Config):
+    """See `iclab.models.GPT2`. Learned positions beyond the training length stay as they were initialised."""
+
+    kind: Literal["gpt2"] = "gpt2"
+    width: int = Field(64, ge=1)
+    depth: int = Field(4, ge=1)
+    heads: int = Field(4, ge=1)
+    positions: Literal["learned", "none", "rotary"] = "learned"
+
+    def build(self, length: int) -> nn.Module:
+        """The backbone, with positions for ``length`` tokens."""
+        from iclab.models import GPT2
+
+        return GPT2(self.width, self.depth, heads=self.heads, max_positions=length, positions=self.positions)
+
+    def token_seconds(self) -> float:
+        """Rough seconds on one core for a token, forward and backward."""
+        return self.depth * (self.width * 6e-8 + 72 * self.width**2 * 2e-11)
+
+
+class Growth(Config):
+    """A scalar that grows in about ``stairs`` equal steps from ``start`` to the value that the prompts (for
+    ``num_examples``: training) have, which it reaches at step ``until``; see `iclab.pretraining.Ramp`."""
+
+    start: int = Field(1, ge=1)
+    until: int = Field(ge=1)
+    stairs: int = Field(7, ge=1, le=1000)
+
+    def ramp(self, stop: int) -> Ramp:
+        """The ramp up to ``stop``; whole numbers only, so the stairs may be fewer or more by rounding."""
+        from iclab.pretraining import Ramp
+
+        height = max(1, round((stop - self.start) / self.stairs))
+        stairs = max(1, -(-(stop - self.start) // height))
+        return Ramp(self.start, stop, height, max(1, self.until // stairs))
+
+
+class Training(Config):
+    """See `iclab.pretraining.train`: Adam on fresh prompts, the loss on every prefix."""
+
+    num_examples: int = Field(32, ge=1)
+    steps: int = Field(2000, ge=1)
+    batch_size: int = Field(64, ge=8)
+    learning_rate: float = Field(1e-3, gt=0)
+    warmup_steps: int = Field(0, ge=0)
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    clip_norm: float | None = Field(1.0, gt=0)
+    curriculum: dict[Literal["num_examples", "ambient_dim", "intrinsic_dim"], Growth] = Field(default_factory=dict)
+    evaluate_every: int = Field(100, ge=1)
+    evaluation_prompts: int = Field(256, ge=8)
+
+    def make_curriculum(self, prompts: SingleIndex) -> Curriculum:
+        """The curriculum that ends at ``prompts``; an empty one trains on them throughout."""
+        from iclab.pretraining import Curriculum
+
+        stops = {
+            "num_examples": self.num_examples,
+            "ambient_dim": prompts.ambient_dim,
+            "intrinsic_dim": prompts.intrinsic_dim,
+        }
+        return Curriculum(**{name: growth.ramp(stops[name]) for name, growth in self.curriculum.items()})
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A learner with the record of its training.
+
+    Attributes:
+        model: what was trained.
+        training_curve: pairs of a step and the error over all prefixes of the evaluation prompts of training, divided
+            by that of predicting zero.
+    """
+
+    model: InContextModel
+    training_curve: tuple[tuple[int, float], ...]
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    def predict(self, prompts: Prompts) -> Tensor:
+        """``(B, Q)``."""
+        return self.model.predict(prompts)
+
+    def predict_prefixes(self, prompts: Prompts) -> Tensor:
+        """``(B, N)``."""
+        return self.model.predict_prefixes(prompts)
+
+
+class DeepLearner(Config):
+    """A deep model between read-in and read-out, trained end to end; see `iclab.models.InContextModel`."""
+
+    label: str = ""
+    kind: Literal["deep"] = "deep"
+    role: Literal["model", "ablation", "baseline"] = "model"
+    backbone: Annotated[MambaBackbone | GPT2Backbone | LinearAttentionBackbone, Field(discriminator="kind")] = (
+        MambaBackbone()
+    )
+    layout: Literal["interleaved", "padded", "concatenated"] = "interleaved"
+    training: Training = Training()
+
+    def build(self, input_dim: int, lengths: list[int], stream: Stream) -> InContextModel:
+        """The model with its initial weights, drawn from ``stream``; positions reach the longest test prompt."""
+        import torch
+
+        from iclab.models import InContextModel
+
+        longest = max(*lengths, self.training.num_examples)
+        seed = int(torch.randint(2**62, (), generator=stream.child("initial").at(0)))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return InContextModel(input_dim, self.backbone.build(2 * longest + 1), layout=self.layout)
+
+    def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> TrainedModel:
+        """Train and return the model."""
+        from iclab.pretraining import train
+
+        own = stream.child("deep")
+        model = self.build(prompts.ambient_dim, lengths, own)
+        arguments = self.training.model_dump(exclude={"curriculum"})
+        _, record = train(model, prompts, stream=own, curriculum=self.training.make_curriculum(prompts), **arguments)
+        return TrainedModel(model, tuple(_evaluations(record)))
+
+    def check(self, name: str, prompts: SingleIndex, lengths: list[int]) -> None:
+        """Refuse what training would refuse, before anything is trained."""
+        from iclab.memory import check_memory
+        from iclab.pretraining.phases import Plan
+        from iclab.pretraining.schedule import LearningRate
+        from iclab.prompts import CHUNK
+
+        training, backbone = self.training, self.backbone
+        if training.batch_size % CHUNK:
+            raise InputError(
+                f"{name}.training.batch_size is {training.batch_size}; expected a multiple of {CHUNK}, the unit in "
+                "which prompts are drawn"
+            )
+        if isinstance(backbone, GPT2Backbone) and backbone.width % backbone.heads:
+            raise InputError(
+                f"{name}.backbone has width {backbone.width} and {backbone.heads} heads; expected heads that divide it"
+            )
+        try:
+            Plan(prompts, training.num_examples, training.steps, training.make_curriculum(prompts))
+            LearningRate(training.learning_rate, training.steps, training.warmup_steps, training.schedule, 0.0)
+        except InputError as error:
+            raise InputError(f"{name}.training: {error}") from None
+        tokens = 2.0 * training.num_examples * training.batch_size
+        check_memory(f"{name} ({tokens:.0f} tokens a step)", 80 * tokens * backbone.width * backbone.depth)
+
+    def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
+        """Rough seconds on one core, training and evaluation."""
+        del ambient_dim
+        training = self.training
+        evaluations = training.steps / training.evaluate_every * training.evaluation_prompts / 3
+        tokens = 2 * training.num_examples * (training.steps * training.batch_size + evaluations)
+        return (tokens + num_prompts * sum(lengths)) * self.backbone.token_seconds()
+
+
+def _evaluations(record: TrainRecord) -> Iterator[tuple[int, float]]:
+    zero = record.zero_line
+    assert zero is not None  # training evaluates
+    for line in record.metrics:
+        values: Any = line.get("evaluation")
+        if values is not None:
+            step: Any = line["step"]
+            yield int(step), float(values["loss"]) / zero
