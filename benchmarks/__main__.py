@@ -7,7 +7,7 @@ import platform
 
 import torch
 
-from benchmarks import estimators, one_layer
+from benchmarks import deep, estimators, one_layer, scan
 
 
 def main() -> None:
@@ -24,9 +24,10 @@ def main() -> None:
         torch.set_num_threads(threads)
         print(f"\n{threads} thread{'s' if threads > 1 else ''}")
         print(f"{'case':<72} {'ours':>11} {'peer':>12} {'peer/ours':>10}  peer")
-        for module in (one_layer, estimators):
+        for module in (one_layer, estimators, scan):
             for row in module.run():
                 print_row(row)
+    deep.run()
     print(f"load average after the run {os.getloadavg()[0]:.2f}")
 
 
@@ -38,4 +39,5 @@ def print_row(row: dict[str, object]) -> None:
         print(f"    {row['note']}")
 
 
-main()
+if __name__ == "__main__":
+    main()

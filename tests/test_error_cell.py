@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from iclab.evaluation import Measurement, readout_error
-from iclab.experiments.error import ErrorConfig, run_cell
+from iclab.experiments.error import run_cell
+from iclab.experiments.error_config import ErrorConfig
 from iclab.experiments.error_names import THEORY, ZERO
 from iclab.links import make_link
 from iclab.prompts import Stream

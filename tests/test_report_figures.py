@@ -18,7 +18,7 @@ from iclab.experiments.reading import Figure, Panel, Series
 from iclab.report.curves import clean_panel
 from iclab.report.drawing import DrawnFigure, column_count, draw_figure
 from iclab.report.inline import inline_svg
-from iclab.report.palette import DARK_VARIABLES, LIGHT_VARIABLES, SERIES_DARK, SERIES_LIGHT
+from iclab.report.palette import DARK_VARIABLES, INK, LIGHT_VARIABLES, MUTED, SERIES_DARK, SERIES_LIGHT
 from iclab.report.panel import draw_panel
 from iclab.report.strokes import assign_strokes, legend_keys
 
@@ -132,6 +132,60 @@ def test_two_drawings_are_equal_bytes_whatever_the_user_configured() -> None:
     assert first == second
     assert first.png.startswith(b"\x89PNG")
     assert b"<dc:date>" not in first.svg
+
+
+def styles_of(axes: Axes, colour: str) -> list[tuple[str, str, float]]:
+    return [
+        (str(line.get_linestyle()), str(line.get_marker()), line.get_linewidth())
+        for line in axes.lines
+        if line.get_color() == colour and line.get_alpha() is None
+    ]
+
+
+def test_points_with_an_exact_curve_are_not_joined() -> None:
+    points = Series("mamba", [1, 2, 4], [1, 2, 3], [0, 1, 2], [2, 3, 4])
+    exact = Series("mamba, exact", [1, 2, 4], [1.5, 2.5, 3.5], role="theory", like="mamba")
+    axes, _ = axes_of(panel(points, exact, Series("other", [1, 2], [9, 8])))
+    assert [style[:2] for style in styles_of(axes, SERIES_LIGHT[0])] == [("-", "None"), ("None", "o")]
+    assert [style[:2] for style in styles_of(axes, SERIES_LIGHT[1])] == [("-", "s")]
+    assert len(axes.collections) == 1
+
+
+def test_all_points_that_are_not_joined_are_drawn() -> None:
+    places = list(range(1, 101))
+    exact = Series("exact", places, places, role="theory", like="a")
+    axes, _ = axes_of(panel(Series("a", places, places), exact))
+    (points,) = (line for line in axes.lines if line.get_marker() == "o")
+    assert points.get_markevery() == 1
+
+
+def test_ceilings_are_no_colour_of_a_learner_and_differ_from_each_other() -> None:
+    learners = [Series(str(i), [1], [1]) for i in range(8)]
+    ceilings = [Series(f"oracle {i}", [1], [1], role="ceiling") for i in range(3)]
+    theory = [Series(f"theory {i}", [1], [1], role="theory") for i in range(2)]
+    strokes = assign_strokes([Figure("f", "", [panel(*ceilings, *learners, *theory)])])
+    bounds = [strokes[c.label, "ceiling"] for c in ceilings]
+    assert {b.colour for b in bounds} == {INK}
+    assert len({str(b.dashes) for b in bounds}) == 3
+    assert len({strokes[s.label, "model"].colour for s in learners}) == 8
+    assert len({(s.colour, str(s.dashes), s.marker) for s in strokes.values()}) == 13
+
+
+def test_of_curves_that_coincide_those_beneath_are_broader() -> None:
+    low, near = Series("low", [1, 2, 4], [1, 2, 3]), Series("near", [1, 2, 4], [1, 2, 3.001])
+    axes, notes = axes_of(panel(low, near, Series("far", [1, 2, 4], [3, 2, 0])))
+    first, second, third = (styles_of(axes, colour)[0][2] for colour in SERIES_LIGHT[:3])
+    assert first > second == third
+    assert notes == ["Where curves lie on each other, those beneath are drawn broader."]
+
+
+def test_a_reference_line_shows_on_both_sides_of_a_curve_on_it() -> None:
+    def width(y: float) -> float:
+        axes, _ = axes_of(panel(Series("a", [1, 2, 4], [y, y, y]), Series("b", [1, 4], [0, 3]), horizontal=[(1, "")]))
+        (line,) = (line for line in axes.lines if line.get_color() == MUTED)
+        return line.get_linewidth()
+
+    assert width(2.0) < 1.8 < 3 < width(1.0)
 
 
 def test_gaps_losses_and_single_points() -> None:

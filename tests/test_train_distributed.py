@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from train_support import EVERYTHING, build, run, timeless, weights
 
 from iclab.pretraining.distributed import World, local_device
+from train_support import EVERYTHING, build, run, timeless, weights
 
 WORKER = Path(__file__).with_name("train_worker.py")
 
@@ -46,15 +46,18 @@ def test_two_processes_train_as_one_and_resume(tmp_path):
     assert {path.name for path in (tmp_path / "training").iterdir()} == names
     # One process can finish what two began.
     alone, again = run(build(5), folder=tmp_path / "training", **EVERYTHING)
-    assert again.resumed_from == 24 and weights(alone).tolist() == first["weights"]
+    assert again.resumed_from == 24
+    assert weights(alone).tolist() == first["weights"]
 
 
 def test_one_process_is_left_alone():
     world = World(0, 1, torch.device("cpu"))
     values = [torch.ones(3), torch.ones(2, dtype=torch.float64)]
     world.add(values)
-    assert torch.equal(values[0], torch.ones(3)) and world.leads
-    assert world.share(b"bytes") == b"bytes" and world.share(None) is None
+    assert torch.equal(values[0], torch.ones(3))
+    assert world.leads
+    assert world.share(b"bytes") == b"bytes"
+    assert world.share(None) is None
     assert local_device(torch.device("cpu")) == torch.device("cpu")
 
 

@@ -4,18 +4,18 @@ import json
 import math
 import sys
 import types
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from train_support import CURRICULUM, EVERYTHING, Correlation, build, run, weights
 
 from iclab.errors import InputError
 from iclab.pretraining import NonFiniteLossError, TensorBoard, TrainProgress, WeightsAndBiases, load_checkpoint
 from iclab.pretraining.failures import memory_advice
 from iclab.pretraining.metrics import Window
 from iclab.prompts import Prompts
+from train_support import CURRICULUM, EVERYTHING, Correlation, build, run, weights
 
 
 def strict(text: str) -> Any:
@@ -34,8 +34,10 @@ def test_lines_are_strict_json_and_the_record(tmp_path):
     assert set(lines[-1]["evaluation"]) == {"loss", "last"}
     assert [line["prompts"] for line in lines] == [16 * line["step"] for line in lines]
     seconds = [line["seconds"] for line in lines]
-    assert seconds == sorted(seconds) and record.seconds >= seconds[-1]
-    assert record.settings["schedule"] == "cosine" and record.settings["model"]["class"] == "Correlation"
+    assert seconds == sorted(seconds)
+    assert record.seconds >= seconds[-1]
+    assert record.settings["schedule"] == "cosine"
+    assert record.settings["model"]["class"] == "Correlation"
     assert (record.device, record.processes, record.threads) == ("cpu", 1, torch.get_num_threads())
     assert record.checkpoint == tmp_path / "step-000000024.safetensors"
     assert record.best_checkpoint == tmp_path / "best.safetensors"
@@ -55,7 +57,8 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, record = run(evaluate_every=12)
     assert not list(tmp_path.iterdir())
-    assert record.checkpoint is None and record.best_checkpoint is None
+    assert record.checkpoint is None
+    assert record.best_checkpoint is None
     assert record.best_step in (12, 24)
 
 
@@ -64,7 +67,8 @@ def test_progress():
     run(progress=seen.append, curriculum=CURRICULUM, log_every=6)
     assert [entry.step for entry in seen] == [5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 24]
     assert all(entry.steps == 24 for entry in seen)
-    assert seen[-1].left == 0 and all(entry.left > 0 for entry in seen[:-1])
+    assert seen[-1].left == 0
+    assert all(entry.left > 0 for entry in seen[:-1])
     # 5 steps of 2 examples are done, 5 of 4 and 14 of 6 are left.
     assert seen[0].left == pytest.approx(seen[0].elapsed * 104 / 10)
 
@@ -73,7 +77,7 @@ def test_tensorboard(tmp_path):
     _, record = run(folder=tmp_path / "training", writers=[TensorBoard(tmp_path / "board")], **EVERYTHING)
     board = EventAccumulator(str(tmp_path / "board")).Reload()
     names = {"loss", "grad_norm", "learning_rate", "prompts", "seconds", "evaluation/loss", "evaluation/last"}
-    assert names | {f"curriculum/{name}" for name, _ in CURRICULUM.ramps} <= set(board.Tags()["scalars"])
+    assert names | {f"curriculum/{name}" for name, _ in CURRICULUM.ramps} <= set(cast(list, board.Tags()["scalars"]))
     events = board.Scalars("loss")
     assert [event.step for event in events] == [line["step"] for line in record.metrics]
     assert [event.value for event in events] == pytest.approx([line["loss"] for line in record.metrics], rel=1e-6)
@@ -179,8 +183,10 @@ def test_stops_at_numbers_that_are_not_finite(kind: str, tmp_path):
         run(model, folder=tmp_path, checkpoint_every=5, log_every=10, warmup_steps=20)
     error = caught.value
     assert isinstance(error, FloatingPointError)
-    assert error.step == 15 and error.learning_rate == pytest.approx(0.02 * 15 / 20)
-    assert math.isfinite(error.loss) == (kind == "gradient") and not math.isfinite(error.grad_norm)
+    assert error.step == 15
+    assert error.learning_rate == pytest.approx(0.02 * 15 / 20)
+    assert math.isfinite(error.loss) == (kind == "gradient")
+    assert not math.isfinite(error.grad_norm)
     assert error.checkpoint == tmp_path / "step-000000010.safetensors"
     for part in ("at step 15", "learning rate 0.015", str(error.checkpoint), "lower the learning rate"):
         assert part in str(error)
@@ -205,12 +211,15 @@ def test_the_right_step_is_named_where_numbers_are_read_late():
     for loss, norm in ((1.0, 2.0), (3.0, float("nan")), (float("nan"), float("nan"))):
         window.add(torch.tensor(loss), torch.tensor(norm))
     assert window.read() == 1
-    assert window.losses[1] == 3.0 and math.isnan(window.norms[1])
+    assert window.losses[1] == 3.0
+    assert math.isnan(window.norms[1])
     good = Window()
     for loss, norm in ((1.0, 2.0), (3.0, 4.0)):
         good.add(torch.tensor(loss), torch.tensor(norm))
-    assert good.read() is None and len(good) == 2
-    assert good.means() == {"loss": 2.0, "grad_norm": 3.0} and len(good) == 0
+    assert good.read() is None
+    assert len(good) == 2
+    assert good.means() == {"loss": 2.0, "grad_norm": 3.0}
+    assert len(good) == 0
 
 
 def test_an_evaluation_that_is_not_finite():
@@ -233,7 +242,8 @@ def test_out_of_memory():
         run(Hungry())
     message = str(caught.value)
     assert f"training Hungry asked for {2**60} bytes of memory that cpu does not have" in message
-    assert "lower batch_size (16) or num_examples (6), or raise accumulate (1)" in message and "\n" not in message
+    assert "lower batch_size (16) or num_examples (6), or raise accumulate (1)" in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(

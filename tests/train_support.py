@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Correlation(nn.Module):
         self.read = nn.Linear(input_dim, input_dim, dtype=dtype)
         self.dropout = nn.Dropout(dropout)
 
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         return {"input_dim": self.input_dim, "dropout": self.dropout.p}
 
     def prefixes(self, prompts: Prompts) -> Tensor:
@@ -48,7 +49,8 @@ def build(seed: int = 0, **options: Any) -> Correlation:
 
 def law(**options: Any) -> SingleIndex:
     """Noisy linear regression in context."""
-    return SingleIndex(DIM, 3, **{"link": "he1", "noise": 0.1, **options})
+    values: dict[str, Any] = {"link": "he1", "noise": 0.1, **options}
+    return SingleIndex(DIM, 3, **values)
 
 
 CURRICULUM = Curriculum(
@@ -82,7 +84,7 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def run(model: nn.Module | None = None, **changes: Any) -> tuple[nn.Module, TrainRecord]:
+def run(model: nn.Module | None = None, **changes: Any) -> tuple[Any, TrainRecord]:
     """Train a fresh model on the shared settings with some of them changed."""
     prompts = changes.pop("prompts", None) or law()
     return train(model or build(), prompts, **{**SHORT, **changes})
@@ -95,7 +97,5 @@ def weights(model: nn.Module) -> Tensor:
 
 def timeless(folder: Path) -> list[dict[str, Any]]:
     """The lines of ``metrics.jsonl`` without the one thing that differs from run to run."""
-    import json
-
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]

@@ -6,12 +6,13 @@ Stopped in the middle of step ``STOP_AT`` in every process, and resumed.
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from torch import Tensor
-from train_support import EVERYTHING, Correlation, build, run, weights
 
 from iclab.prompts import Prompts
+from train_support import EVERYTHING, Correlation, build, run, weights
 
 
 class StopHere(Exception):
@@ -34,10 +35,9 @@ def stopping(model: Correlation, stop_at: int) -> Correlation:
 
 def main(folder: Path, stop_at: int) -> None:
     rank = int(os.environ["RANK"])
-    try:
+    with suppress(StopHere):
         run(stopping(build(rank), stop_at), folder=folder / "training", **EVERYTHING)
-    except StopHere:
-        model, record = run(build(rank + 2), folder=folder / "training", **EVERYTHING)
+    model, record = run(build(rank + 2), folder=folder / "training", **EVERYTHING)
     result = {
         "weights": weights(model).tolist(),
         "losses": [line["loss"] for line in record.metrics],

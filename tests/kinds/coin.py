@@ -13,7 +13,7 @@ from pydantic import Field
 
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
-from iclab.experiments.reading import Finding, Reading, Table
+from iclab.experiments.reading import Figure, Finding, Panel, Reading, Series, Table
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
@@ -43,7 +43,7 @@ class Coin(Config):
 class Trouble(Config):
     """What goes wrong, in the cells of which seed; nothing by default."""
 
-    how: Literal["none", "raise", "exit", "kill", "nan", "twice", "print"] = "none"
+    how: Literal["none", "raise", "exit", "kill", "nan", "twice", "print", "read", "draw"] = "none"
     seed: int = 0
     once: str = ""
 
@@ -115,6 +115,12 @@ def _cause(trouble: Trouble) -> None:
 
 
 def read(results: Results) -> Reading:
+    how = results.experiment["config"]["trouble"]["how"]
+    if how == "read":
+        raise KeyError("the coin\nthat nobody threw")
+    if how == "draw":
+        panel = Panel("", "x", "y", [Series("too short", [1.0, 2.0], [1.0])])
+        return Reading(figures=[Figure("broken", "", [panel])])
     table = results.select(metric="squared_error")
     rows = [[str(r["learner"]), int(r["num_examples"]), float(r["value"])] for r in table.to_dict("records")]
     return Reading(

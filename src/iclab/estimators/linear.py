@@ -7,6 +7,11 @@ Cholesky factor gives all its prefixes (`PrefixFactor`). Total cost: ``O(N d^2)`
 well-conditioned inverse (fewer than d examples, repeats, a constant coordinate) each prefix is solved by singular
 values instead.
 
+Accuracy is that of an orthogonal solver such as ``numpy.linalg.lstsq``, not more: digits are lost with the condition
+number itself. Measured against 60-digit arithmetic (d = 8, N = 128, label noise 0.1, no penalty, five seeds, relative
+to the largest prediction): at condition number 1e6 predictions for Gaussian queries are off by 6e-11 (``lstsq``:
+8e-11), at 1e9 by 6e-8 (4e-8), at 1e11 by 4e-6 (1e-5). Beyond 1e12 directions are cut off (`RANK_TOLERANCE`).
+
 Derived: recursive least squares (Plackett 1950) in blocks, with square-root factors.
 """
 

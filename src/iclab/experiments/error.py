@@ -5,44 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from iclab.experiments.deep import DeepLearner
 from iclab.experiments.error_checks import EVALUATION_BATCH, check
+from iclab.experiments.error_config import ErrorConfig
 from iclab.experiments.error_kernels import tuning_measurements
 from iclab.experiments.error_names import ZERO
 from iclab.experiments.error_reading import read
 from iclab.experiments.error_theory import theory_measurements
-from iclab.experiments.kind import Config, ExperimentKind
-from iclab.experiments.learners import KernelRidgeLearner, LearnerSection, OneLayer
-from iclab.experiments.sections import SingleIndexPrompts
+from iclab.experiments.kind import ExperimentKind
+from iclab.experiments.learners import KernelRidgeLearner, OneLayer
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
     from iclab.prompts import Prompts
-
-
-class ErrorConfig(Config):
-    """Learners by a short key; each section may carry the label that figures show.
-
-    ``theory_gate`` names the learner whose gate the exact curve describes; the curve is left out where there is none.
-    The error of predicting zero is always measured, on the same prompts.
-    """
-
-    seed: int = Field(0, ge=0)
-    prompts: SingleIndexPrompts = SingleIndexPrompts()
-    learners: dict[str, LearnerSection] = Field(
-        {
-            "mamba": OneLayer(label="Mamba, two-stage"),
-            "no_gate": OneLayer(label="no gate, two-stage", gate="linear", role="ablation"),
-            "kernel_all": KernelRidgeLearner(label="kernel ridge, all inputs"),
-        },
-        min_length=1,
-    )
-    theory_gate: str | None = "mamba"
-    num_examples: list[int] = Field([16, 32, 64, 128, 256, 512], min_length=1)
-    num_prompts: int = Field(128, ge=2)
-    num_queries: int = Field(8, ge=1)
 
 
 def run_cell(config: ErrorConfig) -> list[Measurement]:

@@ -13,7 +13,7 @@ from iclab.experiments.limits import check_bytes, check_duration, check_lengths
 from iclab.experiments.sections import Gate, check_gate, check_prompts_fit, sampling_seconds
 
 if TYPE_CHECKING:
-    from iclab.experiments.error import ErrorConfig
+    from iclab.experiments.error_config import ErrorConfig
 
 EVALUATION_BATCH = 32
 """Prompts that are measured at a time."""

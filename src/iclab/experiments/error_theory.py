@@ -9,7 +9,7 @@ from iclab.experiments.learners import OneLayer, Oracle
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
-    from iclab.experiments.error import ErrorConfig
+    from iclab.experiments.error_config import ErrorConfig
     from iclab.theory import GateMoments
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from iclab.experiments.reading import Finding, Verdict
-from iclab.experiments.series import basis_of_each, quantity, spread
+from iclab.experiments.series import basis_of_each, plural, quantity, spread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ def _claim(claimed: Sequence[Twins]) -> Finding:
     )
     few = len(claimed) - len(judged)
     if few:
-        count += " Fewer than 5 seeds: no verdict" + (f" at {few} places." if judged else ".")
+        count += " Fewer than 5 seeds: no verdict" + (f" at {plural(few, 'place')}." if judged else ".")
     return Finding(
         "Claim 'with ge < ie the gate makes the model learn in context': squared error of the gated model against its "
         f"ungated twin {_told(claimed)} ({_zero(claimed)}; {_basis(claimed)}).{count}",

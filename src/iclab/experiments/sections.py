@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -32,9 +33,7 @@ class SingleIndexPrompts(Config):
 
     def make_link(self) -> Link:
         """The link, standardised if asked for."""
-        from iclab.links import make_link
-
-        return make_link(self.link, standardise=self.standardise)
+        return _link(self.link if isinstance(self.link, str) else tuple(self.link), self.standardise)
 
     def build(self, seed: int) -> SingleIndex:
         """The prompt distribution; its support and rotation are drawn from ``seed``."""
@@ -49,6 +48,14 @@ class SingleIndexPrompts(Config):
             inputs=InputLaw(self.inputs, self.df),
             seed=seed,
         )
+
+
+@lru_cache(maxsize=64)
+def _link(spec: str | tuple[float, ...], standardise: bool) -> Link:
+    """A link is a value: the cells of a grid, thousands at times, share the few that it has."""
+    from iclab.links import make_link
+
+    return make_link(spec if isinstance(spec, str) else list(spec), standardise=standardise)
 
 
 class Gate(Config):

@@ -95,13 +95,13 @@ def basis_of_each(rows: Iterable[pd.Series]) -> str:
 
 def _basis(seeds: Iterable[int], prompts: Iterable[int]) -> str:
     # A single number a seed, such as an area under a curve, has one sample and rests on no prompts.
-    counted = [int(p) for p in prompts if p > 1]
+    counted = [p for p in prompts if p > 1]
     return span(seeds, "seed") + (f", {span(counted, 'prompt')} each" if counted else "")
 
 
 def span(counts: Iterable[int], noun: str) -> str:
     """``5 seeds``, or ``3 to 5 seeds`` where the counts differ."""
-    values = sorted({int(c) for c in counts})
+    values = sorted(set(counts))
     if not values:
         return f"no {noun}s"
     return plural(values[0], noun) if len(values) == 1 else f"{values[0]} to {values[-1]} {noun}s"

@@ -208,11 +208,15 @@ def _operate(op: ast.operator, left: Any, right: Any) -> Any:
             case ast.Mult():
                 return left * right
             case ast.Div():
+                if isinstance(right, float) and right == 0:
+                    raise ZeroDivisionError
                 return left / right
             case _:
                 return _power(left, right)
-    except (OverflowError, ZeroDivisionError) as error:
-        raise InputError(f"a constant in the link cannot be computed: {error}") from None
+    except ZeroDivisionError:
+        raise InputError("the link divides by zero; expected a divisor that is not the constant 0") from None
+    except OverflowError:
+        raise InputError("a constant in the link is too large for a float; expected numbers below 1.8e308") from None
 
 
 def _power(base: Any, exponent: Any) -> Any:

@@ -55,8 +55,14 @@ def make_link(
 
 
 def _from_text(text: str, breakpoints: Sequence[float]) -> Link:
-    if text.startswith("standardised(") and text.endswith(")"):
-        return _from_text(text[len("standardised(") : -1], breakpoints).standardised()
+    inside = _inside_standardised(text)
+    if inside is not None:
+        return _from_text(inside, breakpoints).standardised()
+    if "standardised" in text:
+        raise InputError(
+            f"the link {text!r} has standardised(...) as a part; expected it around the whole link, as in "
+            "standardised(z + sin(z))"
+        )
     if text.startswith("hermite:"):
         try:
             return HermiteSeries([float(part) for part in text[len("hermite:") :].split(",")])
@@ -69,3 +75,13 @@ def _from_text(text: str, breakpoints: Sequence[float]) -> Link:
         link.name = text
         return link
     return expression_link(text, breakpoints)
+
+
+def _inside_standardised(text: str) -> str | None:
+    """``g`` where the whole of ``text`` is ``standardised(g)``, else ``None``."""
+    before, _, inside = text.partition("(")
+    if before != "standardised" or not inside.endswith(")"):
+        return None
+    inside = inside[:-1]
+    depths = np.cumsum([(character == "(") - (character == ")") for character in inside])
+    return inside if depths.size and depths.min() >= 0 and depths[-1] == 0 else None

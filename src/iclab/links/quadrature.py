@@ -23,11 +23,8 @@ _LAST_RADIUS = 37.0  # the Gaussian density is 1e-298 there
 _NEGLIGIBLE = 1e-24
 _MAX_PANELS = 60_000
 _ROUNDS = 4
+_NARROW = 1e-3  # total width of the panels around the poles of a function that is smooth between them
 _OFFSET = (3 - 5**0.5) / 2
-_DIVERGED = (
-    "the integral against the Gaussian did not converge: the function is not integrable, oscillates too fast, or is "
-    "computed to less than float64 precision; check it near its poles, or declare its kinks and jumps as breakpoints"
-)
 
 
 class ConvergenceError(InputError):
@@ -76,7 +73,7 @@ def gaussian_integrals(
     floor = np.asarray(floor, dtype=float)
     rounds = 0
     while True:
-        value, error, absolute, leaves = _adaptive(integrand, edges, tolerance, floor)
+        value, error, absolute, leaves, points = _adaptive(integrand, edges, tolerance, floor)
         rounds += 1
         # A jump between the edge of a panel and its first node is seen by neither the panel nor its halves. Panels
         # whose edges lie inside the first ones have nodes on both sides of it.
@@ -87,18 +84,18 @@ def gaussian_integrals(
             break
     error = error + gap
     if (error > 1e-6 * absolute + 1e3 * floor).any():
-        raise ConvergenceError(_DIVERGED)
+        raise ConvergenceError(_diverged(points, points))
     return value, error + 8 * np.finfo(float).eps * absolute, absolute
 
 
 def _adaptive(
     integrand: Callable[[Array], Array], edges: Array, tolerance: float, floor: Array
-) -> tuple[Array, Array, Array, Array]:
-    """Value, error, integral of ``|f|``, and the edges of the panels that were accepted."""
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Value, error, integral of ``|f|``, the edges of the panels that were accepted, and the points among these."""
     left, right = edges[:-1], edges[1:]
     coarse, _ = _panels(integrand, left, right)
     value, error, absolute = np.zeros((3, coarse.shape[1]))
-    accepted = [edges[-1:]]
+    accepted, points = [edges[-1:]], [edges[:0]]
     used = len(left)
     while len(left):
         middle = 0.5 * (left + right)
@@ -118,12 +115,28 @@ def _adaptive(
         error += (difference * np.where(point, 8.0, 2.0)[:, None])[done].sum(0)
         absolute += joined_abs[done].sum(0)
         accepted.append(left[done])
+        points.append(left[done & point])
         keep = np.concatenate([~done, ~done])
         left, right, coarse = halves_left[keep], halves_right[keep], fine[keep]
         used += len(left)
         if used > _MAX_PANELS:
-            raise ConvergenceError(_DIVERGED)
-    return value, error, absolute, np.sort(np.concatenate(accepted))
+            raise ConvergenceError(_diverged(left, right))
+    return value, error, absolute, np.sort(np.concatenate(accepted)), np.concatenate(points)
+
+
+def _diverged(left: Array, right: Array) -> str:
+    """Why an integral did not settle: at single places, or because the function is rough over a range."""
+    if left.size and float((right - left).sum()) < _NARROW:
+        place = float(left[np.argmin(np.abs(left))]) + 0.0
+        return (
+            f"the integral against the Gaussian did not converge near z = {place:.4g}: a pole there is not integrable, "
+            "or too strong for float64; a jump or a kink has to be declared among the breakpoints"
+        )
+    return (
+        "the integral against the Gaussian did not converge to the tolerance: the function oscillates too fast, or its "
+        "rounding errors exceed 1e-14 of its mean size, as those of a polynomial of high degree do; lower its "
+        "frequency or its degree"
+    )
 
 
 def _shifted(edges: Array, ends: Array) -> Array:
@@ -185,10 +198,18 @@ def _radius(integrand: Callable[[Array], Array]) -> float:
     if not alive.any():
         return 10.0
     reach = float(np.abs(both[alive]).max())
+    overflow = np.abs(both[~np.isfinite(values).all(1)])
+    weighty = np.abs(both[((mass > _NEGLIGIBLE * np.maximum(peak, 1e-290)) & np.isfinite(mass)).any(1)])
+    if overflow.size and weighty.max(initial=0.0) < overflow.min() - 1.0:
+        raise InputError(
+            f"its values or their squares overflow float64 from |z| = {overflow.min():.4g} on; integrable though they "
+            "may be, they cannot be integrated here: multiply the function by a small constant, or lower its degree"
+        )
     if reach >= _LAST_RADIUS - 0.3:
         raise InputError(
             f"the function grows too fast: its weight against the Gaussian is not negligible at "
-            f"|z| = {_LAST_RADIUS:.0f}, beyond which float64 cannot go; "
+            f"|z| = {_LAST_RADIUS:.0f}, beyond which float64 cannot go, so its mean and variance are infinite or, as "
+            "those of z**50, finite and out of reach of the arithmetic; "
             "expected a function that is square-integrable with room to spare"
         )
     return max(reach + 0.5, 8.0)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from iclab.errors import InputError
 from iclab.files import write_atomic
 
-Line = dict[str, object]
+Line = dict[str, Any]
 
 
 class Window:

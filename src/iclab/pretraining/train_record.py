@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class TrainRecord:
         device, processes, threads: where it ran; they change rounding and nothing else.
     """
 
-    metrics: tuple[Mapping[str, object], ...]
-    settings: Mapping[str, object]
+    metrics: tuple[Mapping[str, Any], ...]
+    settings: Mapping[str, Any]
     steps: int
     resumed_from: int
     seconds: float

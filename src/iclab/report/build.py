@@ -14,6 +14,7 @@ import pandas as pd
 
 from iclab.experiments.reading import Finding, Reading
 from iclab.files import write_atomic
+from iclab.memory import format_bytes
 from iclab.report.csv_data import data_link
 from iclab.report.drawing import DrawnFigure, draw_figure
 from iclab.report.intervals import intervals_in_words
@@ -142,11 +143,11 @@ def _total_seconds(environment: Mapping[str, Any]) -> float:
 
 def _sampling(summary: pd.DataFrame) -> dict[str, str]:
     """How many seeds and prompts stand behind the numbers."""
-    counts = {"seeds": "num_seeds", "prompts per value": "num_prompts"}
-    # A zero stands for an exact number, which no prompt stands behind.
+    # No prompt stands behind an exact number, which has 0 of them, nor behind a single number a seed, which has 1.
+    counts = {"seeds": ("num_seeds", 1), "prompts per value": ("num_prompts", 2)}
     return {
-        label: span(int(v) for v in summary[column].dropna() if v > 0)
-        for label, column in counts.items()
+        label: span(int(v) for v in summary[column].dropna() if v >= least)
+        for label, (column, least) in counts.items()
         if column in summary
     }
 
@@ -179,7 +180,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         elif key == "seconds" and _is_amount(value):
             lines.append((name, f"{value:.2f} ({duration(float(value))})"))
         elif key == "memory_bytes" and _is_amount(value):
-            lines.append(("memory", f"{value / 1e9:.1f} GB"))
+            lines.append(("memory", format_bytes(value)))
         elif key == "command" and isinstance(value, (list, tuple)):
             lines.append((name, plain(shlex.join(str(v) for v in value))))
         else:

@@ -14,7 +14,7 @@ _NEAR = 0.012
 
 
 def covers(axes: Axes, curves: Sequence[Curve]) -> list[int]:
-    """For each curve, how many later ones lie on it over at least half of the places where it is drawn.
+    """For each curve, how many later ones lie on it over at least three quarters of the places where it is drawn.
 
     Args:
         axes: with their final scales and limits.
@@ -25,10 +25,10 @@ def covers(axes: Axes, curves: Sequence[Curve]) -> list[int]:
 
 
 def covers_of_level(axes: Axes, level: float, curves: Sequence[Curve]) -> int:
-    """How many curves run for half of their length or more along the horizontal line at ``level``."""
+    """How many curves run for three quarters of their points or more along the horizontal line at ``level``."""
     place = fractions(axes, [level], "y")[0]
     heights = [_path(axes, curve)[1] for curve in curves]
-    return sum(bool(y.size) and bool(np.mean(np.abs(y - place) < _NEAR) >= 0.5) for y in heights)
+    return sum(bool(y.size) and bool(np.mean(np.abs(y - place) < _NEAR) >= 0.75) for y in heights)
 
 
 def fractions(axes: Axes, values: Sequence[float] | np.ndarray, which: str) -> np.ndarray:
@@ -51,4 +51,4 @@ def _lies_on(path: tuple[np.ndarray, np.ndarray], later: tuple[np.ndarray, np.nd
         return False
     shared = (x >= later[0][0] - 1e-9) & (x <= later[0][-1] + 1e-9)
     gap = np.abs(np.interp(x, *later) - y)
-    return bool(np.count_nonzero(shared & (gap < _NEAR)) >= max(1.0, x.size / 2))
+    return bool(np.count_nonzero(shared & (gap < _NEAR)) >= max(1.0, 0.75 * x.size))

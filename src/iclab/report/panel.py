@@ -18,6 +18,7 @@ from iclab.report.ticks import LOGARITHMIC, AxisPlan, apply_plan, plan_axis
 _MOST_SEED_POINTS = 4000
 # More lines of a label would leave no room for the axes; the page's text has all of it.
 _MOST_LINES = 3
+_BROADER = "Where curves lie on each other, those beneath are drawn broader."
 _BAND_OPACITY, _SEED_OPACITY = 0.2, 0.4
 
 
@@ -47,15 +48,18 @@ def draw_panel(axes: Axes, panel: Panel, strokes: dict[Key, Stroke], *, title: b
     _draw_seeds(axes, curves, strokes, notes)
     for joined in (True, False):
         layer = sorted((c for c in curves if strokes[key_of(c.series)].joined == joined), key=_layer)
-        for curve, hidden in zip(layer, covers(axes, layer), strict=True):
-            _draw_line(axes, curve, strokes[key_of(curve.series)].beneath(hidden))
+        hidden = covers(axes, layer)
+        for curve, others in zip(layer, hidden, strict=True):
+            _draw_line(axes, curve, strokes[key_of(curve.series)].beneath(others))
+        if any(hidden):
+            notes.append(_BROADER)
     if not any(curve.drawn.any() for curve in curves):
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", va="center", color=MUTED)
     rows = draw_vertical(axes, vertical)
     draw_horizontal(axes, horizontal, curves)
     if title and panel.title:
         axes.set_title(wrapped(panel.title, 46, _MOST_LINES), loc="left", pad=7 + rows * label_rows.height)
-    return notes
+    return list(dict.fromkeys(notes))
 
 
 def _has_place(value: float, scale: str, label: str, notes: list[str]) -> bool:

@@ -52,7 +52,7 @@ def draw_horizontal(axes: Axes, lines: Sequence[tuple[float, str]], curves: Sequ
     for value, _ in lines:
         hidden = covers_of_level(axes, value, curves)
         # Under curves that run along it, the line is a broad pale ribbon that shows on both sides of them.
-        look = {"linewidth": 4.5 + 2.0 * (hidden - 1), "alpha": 0.45} if hidden else {"linewidth": 1.1}
+        look = {"linewidth": 3.6 + 1.6 * min(hidden, 3), "alpha": 0.35} if hidden else {"linewidth": 1.1}
         axes.axhline(value, color=MUTED, linestyle="-" if hidden else (0, (4, 2.5)), zorder=1.2, **look)
         level = fractions(axes, [value], "y")[0]
         crowd = np.concatenate([crowd, np.stack([np.linspace(0, 1, 60), np.full(60, level)], 1)])

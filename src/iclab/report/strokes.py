@@ -32,7 +32,8 @@ _PATTERNS: dict[str, tuple[Any, ...]] = {
 }
 _WIDTHS: dict[str, float] = {
     "model": 1.8, "ablation": 1.6, "baseline": 1.5, "theory": 2.1, "ceiling": 1.9, "quoted": 0.0
-}  # fmt: skip# Curves beneath more than this many others are no wider still.
+}  # fmt: skip
+# Curves beneath more than this many others are no wider still.
 _MOST_LAYERS = 3
 # In the place of the number of a series colour.
 _INK = -1
@@ -40,7 +41,10 @@ _INK = -1
 
 @dataclass(frozen=True)
 class Stroke:
-    """Colour, line and marker of a curve. ``marker`` is empty where the role has none; ``growth`` is added to its size."""
+    """Colour, line and marker of a curve.
+
+    ``marker`` is empty where the role has none; ``growth`` is added to the marker's size.
+    """
 
     colour: str
     role: Role
@@ -62,7 +66,7 @@ class Stroke:
     def beneath(self, others: int) -> Stroke:
         """The same stroke, broad enough to show on both sides of ``others`` that lie on it."""
         layers = min(others, _MOST_LAYERS)
-        return replace(self, width=self.width + 2.2 * layers if self.joined else 0.0, growth=2.8 * layers)
+        return replace(self, width=self.width + 1.6 * layers if self.joined else 0.0, growth=2.4 * layers)
 
     def marker_options(self) -> dict[str, Any]:
         """Matplotlib's options for the marker alone."""
