@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from iclab import __version__
 from iclab.cli.main import main
 from iclab.experiments.catalogue import catalogue_names
 from iclab.experiments.resolve import resolve
+from iclab.scan import backends
 
 COIN = str(Path(__file__).parent / "kinds" / "coin.yaml")
 
@@ -89,6 +91,12 @@ def test_failed_cells_end_with_1(capsys):
         (["run", COIN, "--worker=2"], "no option '--worker', did you mean '--workers'?"),
         (["run", COIN, "coin.limit=4"], "num_examples goes to 8; expected at most 4"),
         (["run", COIN, "--engine", "inline", "--workers", "2"], "use the engine local"),
+        (["run", COIN, "--threads", "100000"], "threads is 100000 and this machine offers"),
+        (["run", COIN, "--workers", "100000"], "workers is 100000 and this machine offers"),
+        (["run", COIN, "coin.bias=\udcff"], "holds bytes that are no UTF-8"),
+        (["run", "a\udcff.yaml"], "the name 'a\\udcff.yaml' holds bytes that are no UTF-8"),
+        (["show", COIN, f"seed={10**400}"], "an integer of over 300 digits"),
+        (["exponents", "z\udcff"], "the link 'z\\udcff' holds bytes that are no UTF-8"),
         (["report", "."], "has no config.json"),
         (["report", "nowhere"], "no folder nowhere"),
         (["exponents", "[1,x]"], "no list of numbers"),
@@ -107,12 +115,28 @@ def test_bad_input_ends_with_2_and_writes_nothing(capsys, tmp_path, arguments, m
 
 
 @pytest.mark.parametrize(
-    "arguments", [["run"], ["run", COIN, "--engine", "ray"], ["run", COIN, "--workers", "0"], ["go"]]
+    ("arguments", "line"),
+    [
+        (["run"], "error: Missing argument 'NAME'; see `iclab run --help`\n"),
+        (["run", COIN, "--engine", "ray"], "'ray' is not one of 'inline', 'local'; see `iclab run --help`\n"),
+        (["run", COIN, "--workers", "0"], "0 is not in the range x>=1; see `iclab run --help`\n"),
+        (["report", "a", "b"], "error: Got unexpected extra argument (b); see `iclab report --help`\n"),
+        (["go"], "error: No such command 'go'; see `iclab --help`\n"),
+        (["--go"], "; see `iclab --help`\n"),
+    ],
 )
-def test_usage_errors_end_with_2(capsys, tmp_path, arguments):
+def test_usage_errors_are_one_line(capsys, tmp_path, arguments, line):
     assert main(arguments) == 2
-    assert "Usage: iclab" in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert captured.err.endswith(line)
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_command_shows_the_help(capsys):
+    assert main([]) == 2
+    assert "Commands:" in capsys.readouterr().err
 
 
 def test_folder_that_cannot_be_written(capsys, tmp_path):
@@ -176,6 +200,8 @@ def test_doctor(capsys, tmp_path):
     assert findings["checks"] == {"libraries installed": True, "folder writable": True, "folder has locks": True}
     assert findings["versions"]["iclab"] == __version__
     assert findings["devices"]["cpu"] is True
+    assert findings["scan"]["torch"] == "available"
+    assert findings["scan"] == backends()
     assert list(tmp_path.iterdir()) == []
     assert main(["doctor"]) == 0
     assert "  folder has locks: yes" in capsys.readouterr().out.splitlines()
@@ -191,6 +217,34 @@ def test_reader_that_goes_away():
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait() == 1
+
+
+@pytest.mark.parametrize("command", [["list"], ["list", "--json"], ["show", COIN]])
+def test_readers_that_read_nothing(command):
+    """As in ``iclab list | true``."""
+    process = subprocess.run(
+        f"{sys.executable} -m iclab {' '.join(command)} | true", shell=True, capture_output=True, text=True
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("closed", "engine"), [("2>&-", "inline"), ("<&- >&- 2>&-", "local")])
+def test_closed_streams(closed, engine, tmp_path):
+    """Nothing that is printed may end in a file that was opened meanwhile."""
+    command = f"{sys.executable} -m iclab run {COIN} trouble.how=print seed=0 coin.bias=0.5 --out run --engine {engine}"
+    assert subprocess.run(f"{command} {closed}", shell=True, cwd=tmp_path).returncode == 0
+    assert sorted(json.loads((tmp_path / "run" / "lock").read_text())) == ["host", "pid", "start"]
+    assert main(["report", "run"]) == 0
+    assert subprocess.run(f"{sys.executable} -m iclab show nothing {closed}", shell=True).returncode == 2
+
+
+def test_paths_that_are_no_utf8(capfdbinary, tmp_path):
+    out = tmp_path / "a\udcff"
+    assert main(["run", COIN, "seed=3", "coin.bias=0.5", "--engine", "inline", "--out", str(out)]) == 0
+    assert capfdbinary.readouterr().out == os.fsencode(out / "report.html") + b"\n"
+    assert json.loads((out / "environment.json").read_bytes())["seconds"] > 0
+    assert main(["report", str(tmp_path / "b\udcff")]) == 2
+    assert b"b\\udcff" in capfdbinary.readouterr().err
 
 
 def test_version(capsys):

@@ -24,6 +24,8 @@ def write(folder: Path, text: str) -> str:
     path.write_text(text)
     kind = Path(COIN).with_name("coin.py")
     (folder / "coin.py").symlink_to(kind)
+    (folder / "raising_kind.py").write_text("1 // 0")
+    (folder / "exiting_kind.py").write_text("import sys; sys.exit(0)")
     return str(path)
 
 
@@ -201,6 +203,11 @@ def test_bad_input_says_what_to_do(arguments, message):
         ("{title: T, question: Q, kind: coin}", "unknown kind 'coin'"),
         ("{title: T, question: Q, kind: alignmnt}", "did you mean 'alignment'?"),
         ("{title: T, question: Q, kind: 'no_such_module:KIND'}", "cannot be imported"),
+        ("{title: T, question: Q, kind: '.coin:KIND'}", "unknown kind '.coin:KIND'"),
+        ("{title: T, question: Q, kind: 'coin..x:KIND'}", "unknown kind 'coin..x:KIND'"),
+        ("{title: T, question: Q, kind: 'coin:'}", "unknown kind 'coin:'"),
+        ("{title: T, question: Q, kind: 'raising_kind:KIND'}", "(ZeroDivisionError: integer"),
+        ("{title: T, question: Q, kind: 'exiting_kind:KIND'}", "mend the module exiting_kind"),
         ("{title: T, question: Q, kind: 'coin:Kind'}", "expected an ExperimentKind"),
         ("{title: T, question: Q, kind: 'coin:KIND', config: {num_throws: '${x}'}}", "cannot be read as YAML"),
     ],
@@ -209,6 +216,7 @@ def test_bad_files(tmp_path, text, message):
     with pytest.raises(InputError) as caught:
         resolve(write(tmp_path, text))
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_numbers_of_a_file(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iclab.files import write_atomic
+from iclab.files import is_temporary, write_atomic
 
 
 def test_bytes_and_text_replace_what_was_there(tmp_path: Path) -> None:
@@ -45,5 +45,21 @@ def test_synced_before_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_name_of_the_longest_length_and_a_missing_folder(tmp_path: Path) -> None:
     write_atomic(tmp_path / ("n" * 255), b"x")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         write_atomic(tmp_path / "none" / "a", b"x")
+    # The user knows the file that was to be written, not the temporary one.
+    assert caught.value.filename == str(tmp_path / "none" / "a")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as caught_too:
+        write_atomic(tmp_path / "folder", b"x")
+    assert (caught_too.value.filename, caught_too.value.filename2) == (str(tmp_path / "folder"), None)
+
+
+def test_temporary_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (seen.append(Path(a).name), replace(a, b)))
+    write_atomic(tmp_path / "a", b"x")
+    assert [is_temporary(name) for name in seen] == [True]
+    for name in (".x.tmp", "0123456789abcdef.tmp", ".0123456789abcdeg.tmp", ".0123456789abcdef.tmp2"):
+        assert not is_temporary(name)

@@ -174,3 +174,28 @@ def test_a_function_that_is_zero_on_an_interval_declares_its_ends_only():
 
 def test_declared_breakpoints_are_kept():
     assert make_link("atan(1/z)", breakpoints=[0.0]).breakpoints == (0.0,)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("standardised(z)+sin(z)", r"has standardised\(\.\.\.\) as a part; expected it around the whole link"),
+        ("z/0", "divides by zero; expected a divisor that is not the constant 0"),
+        ("sin(z)/0", "divides by zero"),
+        ("0**-1 + z", "divides by zero"),
+        ("2e200*2e200*z", "overflows; expected finite coefficients"),
+        ("abs(z)**100", "integrable though they may be"),
+        ("1/(z-0.3)", "did not converge near z = 0.3: a pole there is not integrable"),
+        ("sin(z**40)", "did not converge to the tolerance: the function oscillates too fast"),
+        ("exp(z**2)", "grows too fast"),
+        ("standardised(" * 3000 + "z" + ")" * 3000, "a text of 42001 characters"),
+    ],
+)
+def test_messages_name_the_reason(spec: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        make_link(spec, standardise=True)
+
+
+def test_standardised_around_a_link_with_parentheses() -> None:
+    link = make_link("standardised((z + 1)*he2(z))")
+    assert (link.mean, link.variance) == pytest.approx((0, 1))

@@ -291,6 +291,15 @@ def test_an_environment_of_unknown_form_is_shown_as_it_is(changes: dict[str, Any
         assert "took" not in text
 
 
+def test_exact_results_name_no_seeds_and_no_prompts(tmp_path: Path) -> None:
+    exact = pd.DataFrame({"num_seeds": [1], "num_prompts": [0], "interval": ["exact"], "level": [float("nan")]})
+    found = SimpleNamespace(experiment=EXPERIMENT, summary=exact, num_cells=2, num_finished=2)
+    text = Page(build_report(found, tmp_path, Reading()).read_text(encoding="utf-8")).text  # type: ignore[arg-type]
+    assert "Exact: computed without sampling" in text
+    assert "seeds" not in text.partition("Configuration")[0]
+    assert "prompts per value" not in text
+
+
 def test_a_reading_that_cannot_be_drawn_changes_nothing(tmp_path: Path) -> None:
     reading = Reading(figures=[Figure("f", "", [Panel("", "", "", [Series("a", [1], [])])])])
     with pytest.raises(InputError, match="expected equal lengths"):

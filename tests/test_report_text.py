@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iclab.experiments.reading import Figure, Panel, Series, Table
@@ -145,6 +145,10 @@ def test_ticks_are_plain_numbers_at_the_data() -> None:
     st.sampled_from(["linear", "log", "log2", "symlog"]),
     st.lists(st.floats(min_value=-1e200, max_value=1e200), max_size=8),
 )
+@example("symlog", [5e-324])
+@example("symlog", [0.0, -5e-324, 1.0])
+@example("linear", [5e-324, 0.0])
+@example("linear", [1e-201, 2e-201])
 def test_every_axis_has_an_order_few_ticks_and_all_values(scale: str, values: list[float]) -> None:
     if scale in ("log", "log2"):
         values = [abs(v) for v in values if abs(v) > 1e-200]

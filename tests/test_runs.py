@@ -364,5 +364,5 @@ def test_forecast_and_continuation_are_announced(tmp_path, monkeypatch):
     run_experiment(resolved, tmp_path, engine="inline", stream=stream)
     assert stream.getvalue().splitlines() == [
         "continuing: 1 of 2 cells are finished",
-        "1 cells on 1 worker: about 5 min",
+        "1 cell on 1 worker: about 5 min",
     ]

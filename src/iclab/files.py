@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from pathlib import Path
+
+_RANDOM_BYTES = 8
 
 
 def write_atomic(path: Path | str, data: bytes | str) -> Path:
@@ -18,25 +21,33 @@ def write_atomic(path: Path | str, data: bytes | str) -> Path:
         ``path``.
 
     Raises:
-        OSError: the folder is missing or read-only, or the disk is full; the temporary file is removed and an older
-            file of that name is left as it was.
+        OSError: naming ``path``: the folder is missing or read-only, or the disk is full. The temporary file is
+            removed and an older file of that name is left as it was.
     """
     target = Path(path)
     content = data.encode("utf-8") if isinstance(data, str) else data
     # The name stays short: the target's own name may already be as long as the file system allows.
-    temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
+    temporary = target.parent / f".{secrets.token_hex(_RANDOM_BYTES)}.tmp"
     try:
         with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is not None:
+            # The name of the temporary file says nothing to anybody.
+            error.filename, error.filename2 = str(target), None
         raise
     _sync_folder(target.parent)
     return target
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of that name is one that `write_atomic` left behind when its process was killed."""
+    return re.fullmatch(rf"\.[0-9a-f]{{{2 * _RANDOM_BYTES}}}\.tmp", name) is not None
 
 
 def _sync_folder(folder: Path) -> None:

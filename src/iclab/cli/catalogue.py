@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 import click
 
 from iclab.cli.arguments import OVERRIDE_SETTINGS, check_overrides
+from iclab.cli.output import print_json
 
 if TYPE_CHECKING:
     from iclab.experiments.resolve import Resolved
@@ -23,7 +25,7 @@ def list_command(as_json: bool) -> None:
     if as_json:
         fields = {"name", "title", "question", "source", "kind", "scales"}
         entries = [d.model_dump(mode="json", include=fields) for d in definitions]
-        click.echo(json.dumps([entry | {"scales": list(entry["scales"])} for entry in entries], indent=1))
+        print_json([entry | {"scales": list(entry["scales"])} for entry in entries])
         return
     width = max((len(d.name) for d in definitions), default=0)
     for definition in definitions:
@@ -48,7 +50,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
         description = {key: value for key, value in resolved.to_json().items() if key != "cells"}
         scales = list(resolved.definition.scales)
         summary = {"scales": scales, "num_cells": len(resolved.cells), "seconds": resolved.seconds}
-        click.echo(json.dumps(description | summary, indent=1))
+        print_json(description | summary)
         return
     _print(resolved)
 
@@ -68,7 +70,13 @@ def _print(resolved: Resolved) -> None:
     for key, values in resolved.grid.items():
         click.echo(f"  {key}: {json.dumps(values)}")
     count = "1 cell" if len(resolved.cells) == 1 else f"{len(resolved.cells)} cells"
-    click.echo(f"cells: {count}, about {format_seconds(resolved.seconds)} on one core")
+    seconds = resolved.seconds
+    forecast = (
+        "of a duration that its kind does not know"
+        if math.isnan(seconds)
+        else f"about {format_seconds(seconds)} on one core"
+    )
+    click.echo(f"cells: {count}, {forecast}")
     click.echo(f"folder: runs/{resolved.folder_name}")
     click.echo("config of the first cell:")
     text = OmegaConf.to_yaml(OmegaConf.create(resolved.cells[0].to_json()))

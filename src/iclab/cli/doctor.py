@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
+
+from iclab.cli.output import print_json
 
 
 @click.command("doctor")
@@ -16,7 +16,7 @@ def doctor_command(context: click.Context, as_json: bool) -> None:
 
     findings = examine()
     if as_json:
-        click.echo(json.dumps(findings, indent=1))
+        print_json(findings)
     else:
         for section, entries in findings.items():
             click.echo(f"{section}:")

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from iclab.cli.output import print_json
 from iclab.errors import InputError
 
 
@@ -22,12 +23,17 @@ def exponents_command(link: str, rho: float | None, offset: float | None, noise:
     """
     if link.startswith("--"):
         raise InputError(f"no option {link!r}; see `iclab exponents --help`")
+    from iclab.experiments.overrides import check_text
     from iclab.links import make_link
     from iclab.theory.describe import describe_link
     from iclab.theory.describe_text import format_description
 
+    check_text("the link", link)
     description = describe_link(make_link(_read(link)), rho, offset, noise)
-    click.echo(json.dumps(description, indent=1) if as_json else format_description(description).rstrip("\n"))
+    if as_json:
+        print_json(description)
+    else:
+        click.echo(format_description(description).rstrip("\n"))
 
 
 def _read(link: str) -> str | list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -12,13 +14,32 @@ from iclab.cli.catalogue import list_command, show_command
 from iclab.cli.doctor import doctor_command
 from iclab.cli.exponents import exponents_command
 from iclab.cli.running import report_command, run_command
+from iclab.cli.streams import open_standard_streams
 from iclab.errors import InputError
+from iclab.runs.signals import Stopped, deafen, ending, listen
+from iclab.runs.texts import one_line
 
 BAD_INPUT = 2
-INTERRUPTED = 130
+_LONGEST_ERROR = 4000
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Ended(Exception):
+    """Carries an interruption past click, which would print an empty line for it."""
+
+    def __init__(self, cause: KeyboardInterrupt) -> None:
+        super().__init__(str(cause))
+        self.number = cause.number if isinstance(cause, Stopped) else signal.SIGINT
+
+
+class _Group(click.Group):
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interruption:
+            raise _Ended(interruption) from None
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="iclab")
 def iclab() -> None:
     """A laboratory for in-context learning in state space models.
@@ -39,27 +60,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     0: done; 1: a cell failed, the reading, or a check of ``doctor``; 2: wrong input, or a file that cannot be written;
-    130: interrupted.
+    129, 130, 143: ended by SIGHUP, Ctrl-C, SIGTERM.
     """
+    if arguments is not None:
+        return _main(arguments)
+    open_standard_streams()
+    listen()
+    code = _main(None)
+    deafen()
+    return code
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     try:
         code = iclab.main(args=arguments, prog_name="iclab", standalone_mode=False)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        place = context.command_path if context else "iclab"
+        return _complain(f"{error.format_message().rstrip('.')}; see `{place} --help`")
     except InputError as error:
         return _complain(str(error))
     except OSError as error:
-        place = f": {error.filename}" if error.filename else ""
+        place = f": {os.fspath(error.filename)}" if error.filename else ""
         return _complain(f"{error.strerror or error}{place}; what was finished before is kept")
-    except (KeyboardInterrupt, click.Abort) as error:
-        cause = error if isinstance(error, KeyboardInterrupt) else error.__context__
-        click.echo(str(cause or "") or "interrupted", err=True)
-        return INTERRUPTED
+    except _Ended as error:
+        if error.number == signal.SIGINT and sys.stderr.isatty():
+            # The terminal has shown ^C.
+            click.echo(err=True)
+        click.echo(str(error) or ending(error.number), err=True)
+        return 128 + error.number
+    except click.Abort:
+        click.echo(ending(signal.SIGINT), err=True)
+        return 128 + signal.SIGINT
     return code if isinstance(code, int) else 0
 
 
 def _complain(message: str) -> int:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+    click.echo(f"error: {one_line(message, _LONGEST_ERROR)}", err=True)
     return BAD_INPUT
 
 

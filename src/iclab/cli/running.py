@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from iclab.cli.arguments import OVERRIDE_SETTINGS, check_overrides
+from iclab.cli.output import print_path
 
 if TYPE_CHECKING:
     from iclab.runs.run import Outcome
@@ -42,8 +43,9 @@ def run_command(
     key=value             sets a key that `iclab show NAME` lists
     key=a,b  seed=0..9    sweeps it
     """
-    from iclab.runs.threads import set_thread_variables
+    from iclab.runs.threads import check_crew, set_thread_variables
 
+    check_crew(threads, workers)
     # Before anything imports NumPy or torch: their libraries read it once.
     set_thread_variables(threads, os.environ)
     from iclab.experiments.resolve import resolve
@@ -79,4 +81,4 @@ def _print(outcome: Outcome) -> None:
         click.echo(f"{outcome.num_finished} of {outcome.num_cells} cells are finished", err=True)
     if outcome.note:
         click.echo(outcome.note, err=True)
-    click.echo(str(outcome.report or outcome.folder))
+    print_path(outcome.report or outcome.folder)

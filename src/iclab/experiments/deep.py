@@ -38,7 +38,7 @@ class MambaBackbone(Config):
     def token_seconds(self) -> float:
         """Rough seconds on one core for a token, forward and backward."""
         channels = 2 * self.width
-        return self.depth * (channels * 9e-9 * (self.state_size + 12) + 18 * channels * self.width * 2e-11)
+        return self.depth * channels * (1e-9 * self.state_size + 3e-8 + 18 * self.width * 1.2e-11)
 
 
 class LinearAttentionBackbone(Config):
@@ -59,7 +59,7 @@ class LinearAttentionBackbone(Config):
     def token_seconds(self) -> float:
         """Rough seconds on one core for a token, forward and backward."""
         channels = 2 * self.width
-        return self.depth * (channels * 1.5e-7 + 18 * channels * self.width * 2e-11)
+        return self.depth * channels * (6e-8 + 18 * self.width * 1.2e-11)
 
 
 class GPT2Backbone(Config):
@@ -79,7 +79,7 @@ class GPT2Backbone(Config):
 
     def token_seconds(self) -> float:
         """Rough seconds on one core for a token, forward and backward."""
-        return self.depth * (self.width * 6e-8 + 72 * self.width**2 * 2e-11)
+        return self.depth * self.width * (4e-8 + 72 * self.width * 1.2e-11)
 
 
 class Growth(Config):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ class ExperimentKind:
     Attributes:
         config: the `Config` of one cell. It has a field ``seed``; everything in it is science and is hashed.
         run_cell: measures one cell. A function of the config alone.
-        seconds: rough CPU seconds that one cell takes on one core of a laptop, for the forecast.
+        seconds: rough CPU seconds that one cell takes on one core of a laptop; see `forecast`.
         read: turns the results of all cells into figures, tables and findings.
         check: raises `InputError` for configs that the types allow but the mathematics does not (``r > d``).
     """
@@ -37,3 +38,25 @@ class ExperimentKind:
     seconds: Callable[[Any], float]
     read: Callable[[Results], Reading]
     check: Callable[[Any], None] = lambda _: None
+
+    def forecast(self, config: Config) -> float | None:
+        """Rough CPU seconds of a cell; ``None`` where ``seconds`` fails or gives no finite number >= 0.
+
+        A forecast is a service: without one a run is as good.
+        """
+        try:
+            seconds = float(self.seconds(config))
+        except Exception:  # `seconds` may be a user's own and raise anything
+            return None
+        return seconds if 0 <= seconds < math.inf else None
+
+
+def total_forecast(kind: ExperimentKind, configs: Iterable[Config]) -> float | None:
+    """Rough CPU seconds of some cells; ``None`` where that of one is not known."""
+    total = 0.0
+    for config in configs:
+        seconds = kind.forecast(config)
+        if seconds is None:
+            return None
+        total += seconds
+    return total

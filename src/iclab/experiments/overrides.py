@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
@@ -27,7 +28,9 @@ from iclab.errors import InputError
 
 MAX_CELLS = 10_000
 SCALE_KEY = "scale"
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_RANGE = re.compile(r"(-?\d{1,300})\.\.(-?\d{1,300})")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+_LARGEST = 10**300
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -63,6 +66,7 @@ def parse_overrides(arguments: Iterable[str]) -> tuple[list[Override], str | Non
 
 def parse_override(argument: str) -> Override:
     """One ``key=value``."""
+    check_text("the argument", argument)
     key, equals, text = argument.removeprefix("--").partition("=")
     key = key.strip()
     if not equals or not key or not all(key.split(".")):
@@ -83,7 +87,9 @@ def parse_values(key: str, text: str) -> Override:
             has_range = True
             first, last = int(bounds[1]), int(bounds[2])
             if last - first >= MAX_CELLS:
-                raise InputError(f"{key}={text} has {last - first + 1} values; expected at most {MAX_CELLS}")
+                raise InputError(
+                    f"{key}={_cut(text)} has {_cut(str(last - first + 1))} values; expected at most {MAX_CELLS}"
+                )
             values.extend(range(first, last + 1))
         else:
             values.append(_read_yaml(key, item))
@@ -116,10 +122,53 @@ def _split(key: str, text: str) -> list[str]:
 
 
 def _read_yaml(key: str, item: str) -> Any:
+    value: Any = None
     try:
-        value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={item}"]), resolve=True)
-    except (YAMLError, OmegaConfBaseException) as error:
+        value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={item}"]), resolve=False)
+        reason = _objection(yaml.compose(item, Loader=yaml.SafeLoader)) or _excess(value)
+    except (YAMLError, OmegaConfBaseException, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{key}={item} cannot be read as YAML ({reason}); put the text in quotes") from None
-    assert isinstance(value, dict)
+    if reason:
+        raise InputError(f"{key}={_cut(item)} cannot be read as YAML ({reason}); put a text in quotes")
     return value["value"]
+
+
+def _objection(node: yaml.Node | None) -> str:
+    """What a person would read otherwise than YAML 1.1 does, or the laboratory does not resolve; empty for nothing."""
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag.endswith((":int", ":float")) and ":" in node.value:
+            return f"YAML takes {node.value} for a number to the base 60"
+        if node.style is None and _LEADING_ZERO.fullmatch(node.value):
+            return f"YAML may take {node.value} for an octal number; leave out the leading 0"
+        return "no interpolations ${...}; write the value itself" if "${" in node.value else ""
+    if isinstance(node, yaml.MappingNode):
+        children = [part for pair in node.value for part in pair]
+    else:
+        children = node.value if isinstance(node, yaml.SequenceNode) else []
+    return next((found for child in children if (found := _objection(child))), "")
+
+
+def _excess(value: object) -> str:
+    """An integer that no floating-point number comes near to; empty for none."""
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        return f"an integer of over {len(str(_LARGEST)) - 1} digits; expected a smaller number"
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((found for child in children if (found := _excess(child))), "")
+
+
+def check_text(what: str, text: str) -> None:
+    """Refuse a text with bytes that are no UTF-8, which the command line hands on as halves of characters.
+
+    Raises:
+        InputError: naming ``what`` it is.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{what} {_cut(ascii(text))} holds bytes that are no UTF-8; expected a readable text"
+        ) from None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."

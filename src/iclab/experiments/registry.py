@@ -18,6 +18,21 @@ KINDS: dict[str, str] = {
 }
 
 
+def module_of(name: str) -> str:
+    """The name of the module that holds the kind called ``name``.
+
+    Raises:
+        InputError: if it is neither a key of `KINDS` nor ``module:object``.
+    """
+    module, colon, attribute = KINDS.get(name, name).partition(":")
+    if not (colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+        raise InputError(
+            f"unknown kind {name!r}{did_you_mean(name, KINDS)}; expected one of {', '.join(KINDS)}, "
+            "or module:object for your own"
+        )
+    return module
+
+
 def load_kind(name: str, folder: Path | None = None) -> ExperimentKind:
     """The kind called ``name``: a key of `KINDS`, or ``module:object`` for a user's own.
 
@@ -28,20 +43,18 @@ def load_kind(name: str, folder: Path | None = None) -> ExperimentKind:
     Raises:
         InputError: for an unknown name, a module that cannot be imported, or an object that is no `ExperimentKind`.
     """
-    module_name, colon, attribute = KINDS.get(name, name).partition(":")
-    if not (colon and module_name and attribute):
-        raise InputError(
-            f"unknown kind {name!r}{did_you_mean(name, KINDS)}; expected one of {', '.join(KINDS)}, "
-            "or module:object for your own"
-        )
+    module_name = module_of(name)
+    attribute = KINDS.get(name, name).partition(":")[2]
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))
     try:
         module = import_module(module_name)
-    except (ImportError, SyntaxError) as error:
+    except (Exception, SystemExit) as error:  # the module may be a user's own and raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise InputError(
-            f"the kind {name!r} cannot be imported ({' '.join(str(error).split())}); "
-            "put its module beside the YAML file or on PYTHONPATH"
+            f"the kind {name!r} cannot be imported ({reason}); put its module beside the YAML file or on PYTHONPATH"
+            if isinstance(error, ImportError)
+            else f"the kind {name!r} cannot be imported ({reason}); mend the module {module_name}"
         ) from error
     kind = getattr(module, attribute, None)
     if not isinstance(kind, ExperimentKind):

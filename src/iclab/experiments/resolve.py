@@ -12,9 +12,9 @@ from typing import Any
 from iclab.errors import InputError
 from iclab.experiments.catalogue import Definition, load_definition
 from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id, run_id
-from iclab.experiments.kind import Config, ExperimentKind
+from iclab.experiments.kind import Config, ExperimentKind, total_forecast
 from iclab.experiments.nearest import did_you_mean
-from iclab.experiments.overrides import MAX_CELLS, Override, parse_overrides, parse_values
+from iclab.experiments.overrides import MAX_CELLS, Override, check_text, parse_overrides, parse_values
 from iclab.experiments.registry import load_kind
 from iclab.experiments.schema import assign, look_up
 from iclab.experiments.validation import validate
@@ -61,8 +61,9 @@ class Resolved:
 
     @property
     def seconds(self) -> float:
-        """Rough CPU seconds of all cells on one core."""
-        return sum(self.kind.seconds(cell.config) for cell in self.cells)
+        """Rough CPU seconds of all cells on one core; NaN where the kind does not know."""
+        seconds = total_forecast(self.kind, (cell.config for cell in self.cells))
+        return math.nan if seconds is None else seconds
 
     def to_json(self) -> dict[str, Any]:
         """What ``config.json`` of a run folder holds; ``config`` is that of the first cell."""
@@ -93,6 +94,7 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
         InputError: for anything in them that does not exist or is not allowed.
     """
     overrides, scale_name = parse_overrides(arguments)
+    check_text("the name", name)
     definition = load_definition(name)
     kind = load_kind(definition.kind, definition.folder)
     scale_name = scale_name or DEFAULT_SCALE
@@ -116,7 +118,7 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
         config = _configure(kind, definition, [preset, chosen])
         if check:
             kind.check(config)
-        cells.append(Cell(cell_id(definition.kind, config.model_dump(mode="json")), config))
+        cells.append(Cell(_identify(definition.kind, config), config))
     grid = {axis.key: _axis_values(axis, cells) for axis in axes}
     _check_distinct(cells, grid)
     identity = run_id(definition.name, definition.kind, (cell.id for cell in cells))
@@ -147,6 +149,14 @@ def _configure(kind: ExperimentKind, definition: Definition, layers: list[dict[s
         for key in sorted(layer, key=lambda k: (k.rsplit(".", 1)[-1] != "kind", k.count("."))):
             assign(kind.config, tree, key, layer[key])
     return validate(kind.config, tree)
+
+
+def _identify(kind: str, config: Config) -> str:
+    try:
+        return cell_id(kind, config.model_dump(mode="json"))
+    except ValueError as error:
+        # What pydantic lets through where a kind allows anything: infinite numbers, halves of characters.
+        raise InputError(f"the configuration cannot be written down as JSON ({error}); mend its values") from None
 
 
 def _axis_values(axis: Override, cells: list[Cell]) -> list[Any]:

@@ -22,6 +22,8 @@ _NAMED = {
     "z2exp": "z**2*exp(-z**2)",
 }
 LINK_NAMES = tuple(_NAMED)
+# Room for 61 coefficients in full; expressions have a limit of their own.
+_MAX_LENGTH = 4000
 LinkLike = Link | str | Sequence[float] | np.ndarray | Callable
 
 
@@ -55,6 +57,8 @@ def make_link(
 
 
 def _from_text(text: str, breakpoints: Sequence[float]) -> Link:
+    if len(text) > _MAX_LENGTH:
+        raise InputError(f"the link is a text of {len(text)} characters; expected at most {_MAX_LENGTH}")
     inside = _inside_standardised(text)
     if inside is not None:
         return _from_text(inside, breakpoints).standardised()

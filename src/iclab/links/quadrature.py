@@ -198,18 +198,18 @@ def _radius(integrand: Callable[[Array], Array]) -> float:
     if not alive.any():
         return 10.0
     reach = float(np.abs(both[alive]).max())
-    overflow = np.abs(both[~np.isfinite(values).all(1)])
-    weighty = np.abs(both[((mass > _NEGLIGIBLE * np.maximum(peak, 1e-290)) & np.isfinite(mass)).any(1)])
-    if overflow.size and weighty.max(initial=0.0) < overflow.min() - 1.0:
-        raise InputError(
-            f"its values or their squares overflow float64 from |z| = {overflow.min():.4g} on; integrable though they "
-            "may be, they cannot be integrated here: multiply the function by a small constant, or lower its degree"
-        )
     if reach >= _LAST_RADIUS - 0.3:
+        overflow = np.abs(both[~np.isfinite(values).all(1)])
+        weighty = np.abs(both[((mass > _NEGLIGIBLE * np.maximum(peak, 1e-290)) & np.isfinite(mass)).any(1)])
+        if overflow.size and weighty.max(initial=0.0) < overflow.min() - 1.0:
+            raise InputError(
+                f"its values or their squares overflow float64 from |z| = {overflow.min():.4g} on; integrable though "
+                "they may be, they cannot be integrated here: multiply the function by a small constant, or lower its "
+                "degree"
+            )
         raise InputError(
             f"the function grows too fast: its weight against the Gaussian is not negligible at "
-            f"|z| = {_LAST_RADIUS:.0f}, beyond which float64 cannot go, so its mean and variance are infinite or, as "
-            "those of z**50, finite and out of reach of the arithmetic; "
-            "expected a function that is square-integrable with room to spare"
+            f"|z| = {_LAST_RADIUS:.0f}, beyond which float64 cannot go, so its moments are infinite, or "
+            "finite and out of reach; expected a function that is square-integrable with room to spare"
         )
     return max(reach + 0.5, 8.0)

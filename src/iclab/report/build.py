@@ -142,14 +142,16 @@ def _total_seconds(environment: Mapping[str, Any]) -> float:
 
 
 def _sampling(summary: pd.DataFrame) -> dict[str, str]:
-    """How many seeds and prompts stand behind the numbers."""
-    # No prompt stands behind an exact number, which has 0 of them, nor behind a single number a seed, which has 1.
+    """How many seeds and prompts stand behind the numbers; nothing where all are exact."""
+    measured = summary[summary["interval"] != "exact"] if "interval" in summary else summary
+    # A single number a seed, such as an area under a curve, has one sample and rests on no prompts.
     counts = {"seeds": ("num_seeds", 1), "prompts per value": ("num_prompts", 2)}
-    return {
-        label: span(int(v) for v in summary[column].dropna() if v >= least)
+    found = {
+        label: [int(v) for v in measured[column].dropna() if v >= least]
         for label, (column, least) in counts.items()
         if column in summary
     }
+    return {label: span(values) for label, values in found.items() if values}
 
 
 def _read_environment(path: Path) -> dict[str, Any]:

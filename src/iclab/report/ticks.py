@@ -15,6 +15,8 @@ from iclab.report.text import powers_of_two, short_number
 
 LOGARITHMIC = ("log", "log2")
 _PADDING = 0.045
+# What is smaller counts as zero: arithmetic with it would underflow.
+_SMALLEST = 1e-200
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ def _padded(values: np.ndarray) -> tuple[float, float]:
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
     # Equal values, or a spread at the edge of the floating-point resolution, get a window of their own size.
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
-        half = 0.1 * abs(low) or 0.5
+    if high - low <= max(1e-12 * max(abs(low), abs(high)), _SMALLEST):
+        half = 0.1 * abs(low) if abs(low) > _SMALLEST else 0.5
         return low - half, high + half
     return low - _PADDING * (high - low), high + _PADDING * (high - low)
 
@@ -149,7 +151,8 @@ def _inside(values: Iterable[float], low: float, high: float) -> tuple[float, ..
 
 
 def _plan_symlog(values: np.ndarray, limits: tuple[float, float] | None, most: int) -> AxisPlan:
-    sizes = np.abs(values[values != 0])
+    sizes = np.abs(values)
+    sizes = sizes[sizes > _SMALLEST]
     top = float(sizes.max()) if sizes.size else 1.0
     # Four decades on each side of zero are what a small panel can show.
     threshold = max(float(sizes.min()) if sizes.size else 1.0, top * 1e-4)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from iclab.errors import InputError
-from iclab.memory import format_bytes, total_memory
+from iclab.memory import format_bytes
 from iclab.runs.environment import PACKAGES, describe_environment
 from iclab.runs.lock import locked
 from iclab.runs.threads import VARIABLES, available_cores
@@ -23,6 +23,8 @@ def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     """
     import torch
 
+    from iclab.scan import backends as scan_backends
+
     folder = folder or Path.cwd()
     environment = describe_environment()
     versions = ("iclab", "python", *PACKAGES)
@@ -33,7 +35,7 @@ def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
             "system": environment["system"],
             "cpu": environment["cpu"],
             "cores": available_cores(),
-            "memory": format_bytes(total_memory()) if total_memory() else None,
+            "memory": format_bytes(environment["memory_bytes"]) if environment["memory_bytes"] else None,
             "load average": environment["load_average"],
         },
         "threads": {
@@ -51,6 +53,7 @@ def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
             "mkldnn": torch.backends.mkldnn.is_available(),
             "openmp": torch.backends.openmp.is_available(),
         },
+        "scan": scan_backends(),
         "folder": {"path": str(folder), "free": _free(folder)},
         "checks": {
             "libraries installed": all(environment[name] is not None for name in versions),

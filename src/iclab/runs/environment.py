@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import iclab
+from iclab.errors import InputError
 from iclab.memory import total_memory
 from iclab.runs.threads import available_cores
 
@@ -30,7 +31,7 @@ def describe_environment() -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": available_cores(),
         "memory_bytes": total_memory(),
-        "command": sys.argv,
+        "command": [argument.encode("utf-8", "backslashreplace").decode() for argument in sys.argv],
         "start": datetime.now(UTC).isoformat(timespec="seconds"),
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
     }
@@ -39,6 +40,19 @@ def describe_environment() -> dict[str, Any]:
 def package_versions() -> dict[str, str | None]:
     """Installed versions of the libraries that results depend on; ``None`` where one is missing."""
     return {name: _version(name) for name in PACKAGES}
+
+
+def scan_backend() -> str | None:
+    """The implementation of the selective scan that this process takes on the CPU; ``None`` if it uses no scan."""
+    if "iclab.scan" not in sys.modules:
+        return None
+    from iclab.scan import backend_in_use
+
+    try:
+        return backend_in_use()
+    except InputError:
+        # The variable ICLAB_SCAN names what is not here; the code of the cell has asked for something else.
+        return None
 
 
 def _version(package: str) -> str | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from iclab.errors import InputError
 from iclab.experiments.identity import SCHEMA_VERSION
-from iclab.files import write_atomic
-from iclab.runs.lock import LOCK, locked
+from iclab.files import is_temporary, write_atomic
+from iclab.runs.consistency import contradiction
+from iclab.runs.lock import is_lock, locked
 from iclab.runs.storage import is_finished
 
 CONFIG, ENVIRONMENT, CELLS = "config.json", "environment.json", "cells"
@@ -47,7 +48,8 @@ class RunFolder:
         with locked(self.path):
             self._check(experiment)
             self._remove_leftovers()
-            if not (self.path / CONFIG).exists():
+            # What the file says beside the ids may be of an earlier version, or somebody's; these are the words now.
+            if not (self.path / CONFIG).exists() or self.read_config() != json.loads(json.dumps(experiment)):
                 write_json(self.path / CONFIG, experiment)
             try:
                 yield
@@ -87,6 +89,9 @@ class RunFolder:
                 f"{path} has schema version {config['schema_version']} and this iclab writes {SCHEMA_VERSION}; "
                 "choose another --out"
             )
+        fault = contradiction(config)
+        if fault:
+            raise InputError(f"{path} was changed ({fault}); restore it or choose another --out")
         return config
 
     def read_environment(self) -> dict[str, Any]:
@@ -101,9 +106,14 @@ class RunFolder:
         try:
             environment = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
-            environment = None
+            raise InputError(f"{path} is no JSON any more; delete it to go on") from None
         if not isinstance(environment, dict):
-            raise InputError(f"{path} is no JSON any more; delete it to go on")
+            raise InputError(f"{path} describes no session; delete it to go on")
+        previous, folder = environment.get("previous", []), environment.get("kind_folder")
+        if not isinstance(previous, list) or not all(isinstance(session, dict) for session in previous):
+            raise InputError(f"{path} has earlier sessions that are no list of sessions; delete it to go on")
+        if folder is not None and not isinstance(folder, str):
+            raise InputError(f"{path} has a kind_folder that is no text; delete it to go on")
         return environment
 
     def _check(self, experiment: dict[str, Any]) -> None:
@@ -119,7 +129,7 @@ class RunFolder:
                 )
             return
         strangers = sorted(
-            entry.name for entry in self.path.iterdir() if entry.name != LOCK and not _is_leftover(entry)
+            entry.name for entry in self.path.iterdir() if not is_lock(entry) and not is_temporary(entry.name)
         )
         if strangers:
             names = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
@@ -129,16 +139,15 @@ class RunFolder:
         """Temporary files of a process that was killed."""
         for pattern in (".*.tmp", f"{CELLS}/*/.*.tmp", "figures/.*.tmp"):
             for path in self.path.glob(pattern):
-                path.unlink(missing_ok=True)
+                if is_temporary(path.name):
+                    path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: object) -> None:
     """Write JSON for people and programs."""
-    write_atomic(path, (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
-
-
-def _is_leftover(path: Path) -> bool:
-    return path.name.startswith(".") and path.name.endswith(".tmp")
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    # Halves of characters, as in the name of a file that is no UTF-8, become their JSON escapes.
+    write_atomic(path, text.encode("utf-8", "backslashreplace"))
 
 
 def _difference(stored: dict[str, Any], asked: dict[str, Any]) -> str:

@@ -38,9 +38,24 @@ def locked(folder: Path) -> Iterator[None]:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "start": datetime.now(UTC).isoformat()}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, (json.dumps(holder) + "\n").encode(), 0)
-        yield
+        try:
+            yield
+        finally:
+            # A process that a cell forked may still have the file open, which would keep the lock.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
+
+
+def is_lock(path: Path) -> bool:
+    """Whether ``path`` is the lock file of a run folder, and not somebody's file of that name."""
+    if path.name != LOCK or not path.is_file():
+        return False
+    try:
+        holder = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(holder, dict) and {"pid", "host", "start"} == holder.keys()
 
 
 def _holder(descriptor: int) -> str:

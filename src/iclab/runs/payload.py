@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +15,15 @@ import numpy as np
 from safetensors.numpy import save
 
 from iclab import __version__
-from iclab.errors import InputError
+from iclab.errors import InputError, check_integer
 from iclab.experiments.identity import canonical_json
-from iclab.experiments.kind import Config, ExperimentKind
+from iclab.experiments.registry import load_kind
+from iclab.experiments.validation import validate
+from iclab.runs.code_version import code_version
+from iclab.runs.environment import scan_backend
+from iclab.runs.signals import Stopped
+from iclab.runs.texts import one_line
+from iclab.runs.threads import torch_threads
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
@@ -42,18 +51,61 @@ class Failed:
     details: str
 
 
-def measure(cell: str, kind: ExperimentKind, config: Config, threads: int) -> Measured | Failed:
-    """Run one cell. Whatever its code raises fails this cell alone."""
+def measure(cell: str, kind_name: str, config: dict[str, Any], threads: int) -> Measured | Failed:
+    """Run one cell. Whatever its code raises, exits or forks fails this cell alone.
+
+    Args:
+        cell: its id.
+        kind_name: as the registry reads it.
+        config: as JSON values.
+        threads: for torch.
+
+    Raises:
+        Stopped: the user told this process to stop; nothing else.
+    """
     start = time.monotonic()
     try:
-        measurements = list(kind.run_cell(config))
-        record, values = encode(measurements)
-    except Exception as error:
+        with _contained():
+            kind = load_kind(kind_name)
+            code = code_version(kind_name)
+            typed = validate(kind.config, config, f"cell {cell}: ")
+            with torch_threads(threads):
+                record, values = encode(list(kind.run_cell(typed)))
+    except Stopped:
+        raise
+    except BaseException as error:
         # The boundary between the laboratory and the code of an experiment: its error is reported, not handled.
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return Failed(cell, reason, traceback.format_exc())
+        # `sys.exit` in a cell is one, too.
+        return Failed(cell, _reason(error), "".join(traceback.format_exception(error)))
     seconds = round(time.monotonic() - start, 3)
-    return Measured(cell, {**record, "seconds": seconds, "threads": threads, "iclab": __version__}, values)
+    made_by = {"iclab": __version__, "code": code, "scan_backend": scan_backend()}
+    return Measured(cell, {**record, "seconds": seconds, "threads": threads, **made_by}, values)
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Undo what the code of a cell may do to its process: a fork that comes back, another working folder."""
+    process = os.getpid()
+    folder = os.open(".", os.O_RDONLY)
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            # A copy of this process that the cell forked: it must neither answer nor write to the run folder.
+            os._exit(0)
+        with suppress(OSError):
+            os.fchdir(folder)
+        os.close(folder)
+
+
+def _reason(error: BaseException) -> str:
+    """The error on one line of bounded length."""
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # the message is the user's code as well
+        message = ""
+    return one_line(f"{name}: {message}" if message.strip() else name)
 
 
 def encode(measurements: Sequence[Measurement]) -> tuple[dict[str, Any], bytes]:
@@ -61,7 +113,7 @@ def encode(measurements: Sequence[Measurement]) -> tuple[dict[str, Any], bytes]:
 
     Raises:
         InputError: for a cell that measured nothing or one thing twice, samples that are not finite (save exact
-            numbers, which may be infinite), and keys named like a column of the results.
+            numbers, which may be infinite), and names and keys that the tables cannot hold.
     """
     if not measurements:
         raise InputError("the cell measured nothing; expected at least one measurement")
@@ -69,28 +121,71 @@ def encode(measurements: Sequence[Measurement]) -> tuple[dict[str, Any], bytes]:
     tensors: dict[str, np.ndarray] = {}
     seen: set[str] = set()
     for number, measurement in enumerate(measurements):
+        description = _describe(measurement)
         name = f"{measurement.metric} of {measurement.learner} at num_examples={measurement.num_examples}"
-        clash = RESERVED & measurement.keys.keys()
-        if clash:
-            raise InputError(f"{name} has the key {min(clash)!r}, a column of the results; call the key otherwise")
-        samples = np.ascontiguousarray(measurement.samples)
-        bad = int((~np.isfinite(samples)).sum())
-        if bad and measurement.statistic != "exact":
-            raise InputError(f"{name} is not finite in {bad} of {samples.size} samples; the learner diverged")
-        description = {
-            "learner": measurement.learner,
-            "metric": measurement.metric,
-            "statistic": measurement.statistic,
-            "num_examples": None if measurement.num_examples is None else int(measurement.num_examples),
-            "keys": {key: _plain(value) for key, value in measurement.keys.items()},
-        }
+        tensors[str(number)] = _samples(measurement, name)
         identity = canonical_json(description)
         if identity in seen:
             raise InputError(f"{name} is measured twice with the keys {measurement.keys}; tell them apart by a key")
         seen.add(identity)
         descriptions.append(description)
-        tensors[str(number)] = samples
     return {"measurements": descriptions}, save(tensors)
+
+
+def _describe(measurement: Measurement) -> dict[str, Any]:
+    learner, metric = _text("the learner", measurement.learner), _text("the metric", measurement.metric)
+    keys = {_text("a key", key): _plain(value) for key, value in measurement.keys.items()}
+    clash = RESERVED & keys.keys()
+    if clash:
+        raise InputError(
+            f"{metric} of {learner} has the key {min(clash)!r}, a column of the results; call the key otherwise"
+        )
+    for key, value in keys.items():
+        if isinstance(value, str):
+            _text(f"the key {key!r}", value)
+        elif not isinstance(value, bool | int | float | None) or (
+            isinstance(value, float) and not math.isfinite(value)
+        ):
+            raise InputError(
+                f"{metric} of {learner} has {one_line(repr(value))} under the key {key!r}; "
+                "expected a text or a finite number"
+            )
+    count = measurement.num_examples
+    if count is not None:
+        count = check_integer(f"num_examples of {metric} of {learner}", count, 0)
+    return {
+        "learner": learner,
+        "metric": metric,
+        "statistic": measurement.statistic,
+        "num_examples": count,
+        "keys": keys,
+    }
+
+
+def _samples(measurement: Measurement, name: str) -> np.ndarray:
+    samples = np.ascontiguousarray(measurement.samples)
+    if samples.dtype.kind not in "fiub":
+        raise InputError(f"{name} has samples of the type {samples.dtype}; expected real numbers")
+    rows = 2 if measurement.statistic == "alignment" else 1
+    if len(samples) < rows:
+        raise InputError(
+            f"{name} has {len(samples)} numbers a prompt; expected {rows} for the statistic {measurement.statistic}"
+        )
+    bad = int((~np.isfinite(samples)).sum())
+    if bad and measurement.statistic != "exact":
+        raise InputError(f"{name} is not finite in {bad} of {samples.size} samples; the learner diverged")
+    return samples
+
+
+def _text(what: str, value: object) -> str:
+    """``value`` if it is a text that files can hold."""
+    if not isinstance(value, str):
+        raise InputError(f"{what} of a measurement is {one_line(repr(value))}; expected a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what} of a measurement is {value!r}, which UTF-8 cannot hold; mend the text") from None
+    return value
 
 
 def _plain(value: object) -> object:

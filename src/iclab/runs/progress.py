@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+from rich.text import Text
 
 INTERVAL = 10.0
+_BAR = 40
 
 
 class Advance:
@@ -21,18 +24,27 @@ class Advance:
     Args:
         done: cells that were finished before.
         total: all cells of the run.
-        work: forecast seconds of the cells that are left; cells weigh by their forecast in the time that is left.
+        work: forecast seconds of the cells that are left, on one core; cells weigh by their forecast in the time that
+            is left.
+        parallel: cells that advance at once.
+        known: whether the forecasts are seconds, and not weights alone.
     """
 
-    def __init__(self, done: int, total: int, work: float) -> None:
+    def __init__(self, done: int, total: int, work: float, parallel: int = 1, *, known: bool = True) -> None:
         self.done, self.total = done, total
         self._work, self._worked = max(work, 1e-9), 0.0
         self._start = time.monotonic()
+        # Seconds for a unit of work: the forecast's until a cell is finished, then what it took up to the last of them.
+        self._pace = 1 / parallel if known else None
+        self._since = self._start
 
     def add(self, work: float) -> None:
         """One more cell is finished, whose forecast was ``work``."""
         self.done += 1
         self._worked += work
+        if self._worked > 0:
+            self._since = time.monotonic()
+            self._pace = (self._since - self._start) / self._worked
 
     @property
     def elapsed(self) -> float:
@@ -41,27 +53,35 @@ class Advance:
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left, from the pace so far; ``None`` before the first cell is finished."""
-        if self._worked <= 0:
+        """Seconds that are left at the pace of the last finished cell; never more as time goes by without another.
+
+        ``None`` where nothing is known, and when more time has passed than was expected.
+        """
+        if self._pace is None:
             return None
-        return self.elapsed * max(self._work - self._worked, 0.0) / self._worked
+        expected = self._pace * max(self._work - self._worked, 0.0)
+        left = expected - (time.monotonic() - self._since)
+        return left if left > 0 else None
 
     def line(self) -> str:
         """``3/20 cells, 40 s so far, about 3 min left``."""
-        left = "" if self.left is None else f", about {format_seconds(self.left)} left"
-        return f"{self.done}/{self.total} cells, {format_seconds(self.elapsed)} so far{left}"
+        left = self.left
+        text = "" if left is None else f", about {format_seconds(left)} left"
+        return f"{self.done}/{self.total} cells, {format_seconds(self.elapsed)} so far{text}"
 
 
 @contextmanager
 def show_progress(advance: Advance, stream: TextIO | None = None, *, quiet: bool = False) -> Iterator[None]:
-    """Show ``advance`` on ``stream`` (standard error) while the body runs."""
+    """Show ``advance`` on ``stream`` (standard error, if there is one) while the body runs."""
     stream = stream or sys.stderr
-    stop = Event()
-    if quiet:
+    if quiet or stream is None:
         yield
         return
-    if stream.isatty():
-        body = _bar(advance, Console(file=stream), stop)
+    stop = Event()
+    console = Console(file=stream)
+    # A dumb terminal cannot draw over what it has shown.
+    if stream.isatty() and not console.is_dumb_terminal:
+        body = _bar(advance, console, stop)
     else:
         body = Thread(target=_lines, args=(advance, stream, stop), daemon=True)
     body.start()
@@ -80,14 +100,35 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def say(stream: TextIO | None, line: str) -> None:
+    """Print a line, where there is somebody to read it: a run does not end because its terminal is gone."""
+    if stream is not None:
+        with suppress(OSError):
+            print(line, file=stream, flush=True)
+
+
 def _lines(advance: Advance, stream: TextIO, stop: Event) -> None:
     while not stop.wait(INTERVAL):
-        print(advance.line(), file=stream, flush=True)
+        say(stream, advance.line())
+
+
+class _Bar(ProgressColumn):
+    """A bar that shows how far it is also without colours, where rich draws what is left as nothing."""
+
+    def __init__(self, *, colours: bool) -> None:
+        super().__init__()
+        self._colours = colours
+
+    def render(self, task: Task) -> ProgressBar | Text:
+        if self._colours:
+            return ProgressBar(total=task.total, completed=task.completed, width=_BAR)
+        filled = round(_BAR * task.completed / task.total) if task.total else 0
+        return Text("[" + "#" * filled + "." * (_BAR - filled) + "]")
 
 
 def _bar(advance: Advance, console: Console, stop: Event) -> Thread:
     columns = (
-        BarColumn(),
+        _Bar(colours=not console.no_color and console.color_system is not None),
         MofNCompleteColumn(),
         TextColumn("cells"),
         TimeElapsedColumn(),
@@ -98,7 +139,8 @@ def _bar(advance: Advance, console: Console, stop: Event) -> Thread:
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("", total=advance.total, completed=advance.done)
             while not stop.wait(0.5):
-                left = "" if advance.left is None else f"about {format_seconds(advance.left)} left"
-                bar.update(task, completed=advance.done, description=left)
+                left = advance.left
+                text = "" if left is None else f"about {format_seconds(left)} left"
+                bar.update(task, completed=advance.done, description=text)
 
     return Thread(target=draw, daemon=True)

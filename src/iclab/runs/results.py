@@ -130,14 +130,18 @@ class Results:
         write_atomic(folder / "summary.csv", summary.to_csv(index=False, lineterminator="\n").encode())
 
 
-def load_results(folder: Path | str) -> Results:
+def load_results(folder: Path | str, experiment: dict[str, Any] | None = None) -> Results:
     """The results of the finished cells of a run folder.
+
+    Args:
+        folder: the run folder.
+        experiment: the run, as `Resolved.to_json` describes it; by default what ``config.json`` says.
 
     Raises:
         InputError: if it is no run folder, has no finished cell, or a cell was changed.
     """
     run = RunFolder(Path(folder))
-    experiment = run.read_config()
+    experiment = experiment or run.read_config()
     cells = [read_cell(run.cell(cell)) for cell in run.finished(experiment)]
     if not cells:
         raise InputError(f"{folder} has no finished cell; run the experiment first")

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from iclab.errors import InputError, check_integer
+from iclab import __version__
+from iclab.errors import InputError
+from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import Cell, Resolved
 from iclab.experiments.safe_reading import read_and_draw
-from iclab.runs.environment import describe_environment
+from iclab.runs.code_version import code_version
 from iclab.runs.executors import Job, run_inline, run_local
-from iclab.runs.folder import ENVIRONMENT, RunFolder, write_json
+from iclab.runs.folder import RunFolder
 from iclab.runs.payload import Failed
-from iclab.runs.progress import Advance, format_seconds, show_progress
+from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
-from iclab.runs.storage import is_finished, read_cell, write_cell, write_failure
-from iclab.runs.threads import available_cores
+from iclab.runs.session import Session, recorded_kind_folder, recorded_session
+from iclab.runs.signals import Stopped, Stopping, ending, stoppable
+from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure
+from iclab.runs.threads import available_cores, check_crew, parallel_cells
 
 Engine = Literal["inline", "local"]
 ENGINES: tuple[Engine, ...] = ("inline", "local")
@@ -48,8 +51,22 @@ class Outcome:
     note: str = ""
 
 
-class RunInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; the message says how much is finished."""
+@dataclass(frozen=True)
+class Crew:
+    """Who computes the cells."""
+
+    engine: Engine
+    workers: int
+    threads: int
+
+    @property
+    def parallel(self) -> int:
+        """Cells that advance at full speed at once."""
+        return parallel_cells(self.threads, self.workers)
+
+
+class RunInterrupted(Stopped):
+    """Ctrl-C, SIGTERM or SIGHUP during a run; the message says how much is finished."""
 
 
 def run_experiment(
@@ -79,20 +96,20 @@ def run_experiment(
 
     Raises:
         InputError: for a folder that holds something else, is in use, or has a changed cell, and for wrong arguments.
-        RunInterrupted: on Ctrl-C, after the workers were ended.
+        RunInterrupted: on Ctrl-C, SIGTERM and SIGHUP, after the workers were ended.
     """
-    threads = check_integer("threads", threads, 1)
-    workers = None if workers is None else check_integer("workers", workers, 1)
+    check_crew(threads, workers)
     if engine is not None and engine not in ENGINES:
         raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")
     if engine == "inline" and workers not in (None, 1):
         raise InputError(f"workers is {workers} with the engine inline, which has one; use the engine local")
     stream = stream or sys.stderr
-    run = RunFolder(Path(folder) if folder is not None else Path("runs") / resolved.folder_name)
+    shown = Path(folder) if folder is not None else Path("runs") / resolved.folder_name
+    # A cell may change the working folder.
+    run = RunFolder(shown.absolute())
     experiment = resolved.to_json()
-    with run.open(experiment):
-        for cell in run.finished(experiment):
-            read_cell(run.cell(cell))
+    with stoppable() as stopping, run.open(experiment):
+        finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
         pending = [cell for cell in resolved.cells if not is_finished(run.cell(cell.id))]
         engine = engine or ("local" if len(pending) > 1 and available_cores() > 1 else "inline")
         workers = (
@@ -100,12 +117,15 @@ def run_experiment(
         )
         failed: dict[str, str] = {}
         if pending:
+            crew = Crew(engine, workers, threads)
+            code = code_version(resolved.definition.kind)
+            _warn_of_other_code(finished, code, stream)
             if not quiet:
-                _announce(resolved, pending, workers, stream)
-            execution = {"engine": engine, "workers": workers, "threads": threads, "cells": len(pending)}
-            with _recorded_environment(run, execution, resolved.definition.folder):
-                failed = _run_cells(run, resolved, pending, engine, workers, threads, quiet, stream)
-        return _finish(run, experiment, failed)
+                _announce(resolved, pending, crew, stream)
+            execution = {"engine": engine, "workers": workers, "threads": threads, "cells": len(pending), "code": code}
+            with recorded_session(run, execution, resolved.definition.folder, finished) as session:
+                failed = _run_cells(run, resolved, pending, crew, session, stopping, None if quiet else stream)
+        return _finish(run, shown, experiment, failed)
 
 
 def remake(folder: Path | str) -> Outcome:
@@ -116,94 +136,88 @@ def remake(folder: Path | str) -> Outcome:
     """
     run = RunFolder(Path(folder))
     with run.open_existing() as experiment:
-        load_kind(experiment["kind"], _recorded_kind_folder(run))
-        return _finish(run, experiment, {})
+        load_kind(experiment["kind"], recorded_kind_folder(run))
+        return _finish(run, run.path, experiment, {})
 
 
 def _run_cells(
     run: RunFolder,
     resolved: Resolved,
     pending: Sequence[Cell],
-    engine: Engine,
-    workers: int,
-    threads: int,
-    quiet: bool,
-    stream: TextIO,
+    crew: Crew,
+    session: Session,
+    stopping: Stopping,
+    stream: TextIO | None,
 ) -> dict[str, str]:
     """Run cells and store each as soon as it ends; returns why cells failed."""
     kind_name = resolved.definition.kind
     jobs = {cell.id: Job(cell.id, kind_name, cell.to_json()) for cell in pending}
-    work = {cell.id: resolved.kind.seconds(cell.config) for cell in pending}
+    forecasts = {cell.id: resolved.kind.forecast(cell.config) for cell in pending}
+    known = None not in forecasts.values()
+    # Where one forecast is not known, all cells weigh the same.
+    work = {cell: (seconds or 0.0) if known else 1.0 for cell, seconds in forecasts.items()}
     total = len(resolved.cells)
-    advance = Advance(total - len(pending), total, sum(work.values()))
+    advance = Advance(total - len(pending), total, sum(work.values()), crew.parallel, known=known)
     failed: dict[str, str] = {}
     ordered = list(jobs.values())
-    outcomes = run_inline(ordered, threads) if engine == "inline" else run_local(ordered, threads, workers)
+    inline = crew.engine == "inline"
+    outcomes = run_inline(ordered, crew.threads) if inline else run_local(ordered, crew.threads, crew.workers)
     try:
-        with show_progress(advance, stream, quiet=quiet):
+        with show_progress(advance, stream, quiet=stream is None):
             for outcome in outcomes:
+                stopping.check()
                 if isinstance(outcome, Failed):
                     failed[outcome.cell] = outcome.reason
                     write_failure(run.cell(outcome.cell), outcome)
                 else:
                     write_cell(run.cell(outcome.cell), kind_name, jobs[outcome.cell].config, outcome)
+                    session.add(outcome.record)
                 advance.add(work[outcome.cell])
-    except KeyboardInterrupt:
+    except Stopped as stop:
         finished = sum(is_finished(run.cell(cell.id)) for cell in resolved.cells)
-        raise RunInterrupted(
-            f"interrupted: {finished} of {total} cells are finished; the same command continues"
-        ) from None
+        message = f"{ending(stop.number)}: {finished} of {total} cells are finished; the same command continues"
+        raise RunInterrupted(stop.number, message) from None
     finally:
         outcomes.close()
     return failed
 
 
-def _finish(run: RunFolder, experiment: dict[str, Any], failed: dict[str, str]) -> Outcome:
+def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dict[str, str]) -> Outcome:
+    """Make tables and report; paths of the outcome begin like ``shown``, which is how the user calls the folder."""
     from iclab.report import build_report
 
     total, finished = len(experiment["cells"]), len(run.finished(experiment))
     report, note = None, ""
     if finished:
-        results = load_results(run.path)
+        results = load_results(run.path, experiment)
         results.write_tables(run.path)
         read = load_kind(experiment["kind"]).read
         report, note = read_and_draw(read, lambda reading: build_report(results, run.path, reading), results)
     elif not failed:
-        raise InputError(f"{run.path} has no finished cell; run the experiment first")
-    return Outcome(run.path, total, finished, failed, report, note)
+        raise InputError(f"{shown} has no finished cell; run the experiment first")
+    return Outcome(shown, total, finished, failed, report and shown / report.name, note)
 
 
-def _announce(resolved: Resolved, pending: Sequence[Cell], workers: int, stream: TextIO) -> None:
+def _announce(resolved: Resolved, pending: Sequence[Cell], crew: Crew, stream: TextIO | None) -> None:
     total = len(resolved.cells)
     if len(pending) < total:
-        print(f"continuing: {total - len(pending)} of {total} cells are finished", file=stream)
-    seconds = sum(resolved.kind.seconds(cell.config) for cell in pending) / workers
-    if seconds > _ANNOUNCED_SECONDS:
-        crew = "1 worker" if workers == 1 else f"{workers} workers"
-        print(f"{len(pending)} cells on {crew}: about {format_seconds(seconds)}", file=stream, flush=True)
+        say(stream, f"continuing: {total - len(pending)} of {total} cells are finished")
+    work = total_forecast(resolved.kind, (cell.config for cell in pending))
+    seconds = None if work is None else work / crew.parallel
+    if seconds is not None and seconds > _ANNOUNCED_SECONDS:
+        cells = "1 cell" if len(pending) == 1 else f"{len(pending)} cells"
+        workers = "1 worker" if crew.workers == 1 else f"{crew.workers} workers"
+        say(stream, f"{cells} on {workers}: about {format_seconds(seconds)}")
 
 
-@contextmanager
-def _recorded_environment(run: RunFolder, execution: dict[str, Any], kind_folder: Path | None) -> Iterator[None]:
-    """Write ``environment.json`` before and after; those of earlier attempts are kept in it."""
-    path = run.path / ENVIRONMENT
-    earlier = run.read_environment()
-    previous = [*earlier.pop("previous", []), earlier] if earlier else []
-    environment = describe_environment() | execution
-    environment["kind_folder"] = str(kind_folder) if kind_folder else None
-    start = time.monotonic()
-    write_json(path, environment | {"seconds": None, "previous": previous})
-    interrupted = False
-    try:
-        yield
-    except KeyboardInterrupt:
-        interrupted = True
-        raise
-    finally:
-        seconds = round(time.monotonic() - start, 3)
-        write_json(path, environment | {"seconds": seconds, "interrupted": interrupted, "previous": previous})
-
-
-def _recorded_kind_folder(run: RunFolder) -> Path | None:
-    folder = run.read_environment().get("kind_folder")
-    return Path(folder) if isinstance(folder, str) else None
+def _warn_of_other_code(finished: Sequence[dict[str, Any]], code: str | None, stream: TextIO | None) -> None:
+    now = code_of({"iclab": __version__, "code": code})
+    others = Counter(code_of(record) for record in finished)
+    others.pop(now, None)
+    if others:
+        say(
+            stream,
+            f"warning: {others.total()} of {len(finished)} finished cells were computed by other code "
+            f"({'; '.join(sorted(others))}) than the cells to come ({now}); the report says so; "
+            "choose another --out to compute all cells anew",
+        )

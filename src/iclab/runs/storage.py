@@ -41,7 +41,13 @@ def write_cell(folder: Path, kind: str, config: dict[str, Any], measured: Measur
 def write_failure(folder: Path, failed: Failed) -> None:
     """Write why a cell failed."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / ERROR, f"{failed.reason}\n\n{failed.details}".encode())
+    # An exception may carry any text, also what UTF-8 cannot hold.
+    write_atomic(folder / ERROR, f"{failed.reason}\n\n{failed.details}".encode("utf-8", "backslashreplace"))
+
+
+def code_of(record: dict[str, Any]) -> str:
+    """Which code computed a cell: the version of iclab and the hash of its sources, where it was recorded."""
+    return f"iclab {record.get('iclab') or '?'}, code {record.get('code') or 'not recorded'}"
 
 
 def is_finished(folder: Path) -> bool:

@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
+from iclab.errors import InputError, check_integer
+
+_MOST_PER_CORE = 16
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -15,6 +18,24 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
+
+
+def check_crew(threads: int, workers: int | None) -> None:
+    """Refuse numbers of threads and workers that no machine of this size carries.
+
+    Raises:
+        InputError: naming the cores there are.
+    """
+    cores = available_cores()
+    most = _MOST_PER_CORE * cores
+    for name, number in (("threads", check_integer("threads", threads, 1)), ("workers", workers)):
+        if number is not None and check_integer(name, number, 1) > most:
+            raise InputError(f"{name} is {number} and this machine offers {cores} cores; expected at most {most}")
+
+
+def parallel_cells(threads: int, workers: int) -> int:
+    """How many cells advance at full speed at once: no more than the cores carry, whatever the number of workers."""
+    return max(1, min(workers, available_cores() // threads))
 
 
 def set_thread_variables(threads: int, environment: MutableMapping[str, str]) -> None:

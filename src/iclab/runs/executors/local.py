@@ -17,8 +17,10 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any
 
+from iclab.errors import check_integer
 from iclab.runs.executors.job import Job
 from iclab.runs.payload import Failed, Measured
+from iclab.runs.texts import one_line
 from iclab.runs.threads import set_thread_variables
 
 
@@ -67,11 +69,11 @@ class _Worker(Thread):
         with self._starting:
             self._stopping.set()
             if self._process is not None:
-                self._process.kill()
+                _kill(self._process)
         if self.ident is not None:
             self.join()
         if self._process is not None:
-            _discard(self._process)
+            _end(self._process)
 
     def _perform(self, job: Job) -> Measured | Failed | None:
         """What became of a job; ``None`` if the worker was told to stop meanwhile."""
@@ -85,10 +87,16 @@ class _Worker(Thread):
             process, {"cell": job.cell, "kind": job.kind, "config": job.config, "threads": self._threads}
         )
         if header is None:
-            code = process.wait()
+            code = _end(process)
             if self._stopping.is_set():
                 return None
             return Failed(job.cell, f"the worker process {_ending(code)}", "No traceback: the process is gone.\n")
+        if (header.get("cell"), header.get("pid")) != (job.cell, process.pid):
+            # Whatever this is, the answers after it could be of any cell.
+            _end(process)
+            found = f"got the answer of cell {header.get('cell')} from the process {header.get('pid')}"
+            reason = f"the worker process {process.pid} lost its way: {found}"
+            return Failed(job.cell, one_line(reason), "Its code disturbed the pipe to the worker, which was ended.\n")
         if "record" in header:
             return Measured(job.cell, header["record"], values)
         return Failed(job.cell, header["reason"], header["details"])
@@ -98,7 +106,7 @@ class _Worker(Thread):
             if self._stopping.is_set():
                 return None
             if self._process is not None and self._process.poll() is not None:
-                _discard(self._process)
+                _end(self._process)
                 self._process = None
             if self._process is None:
                 self._process = _start(self._threads)
@@ -114,23 +122,42 @@ def _start(threads: int) -> subprocess.Popen[bytes]:
         [sys.executable, "-P", "-m", "iclab.runs.executors.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=None if _is_open(2) else subprocess.DEVNULL,
         env=environment,
         start_new_session=True,
     )
 
 
-def _discard(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process that was killed or died, and close its pipes."""
-    process.wait()
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a worker and the processes that its cells have started: they are of its session."""
+    if process.returncode is None:
+        # Not waited for yet, so that its number is still its own.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that is dead or is to be; an earlier death keeps its own."""
+    _kill(process)
+    code = process.wait()
     for pipe in (process.stdin, process.stdout):
         # Closing flushes what the process did not live to read.
         with suppress(BrokenPipeError):
             if pipe is not None:
                 pipe.close()
+    return code
 
 
 def _ask(process: subprocess.Popen[bytes], job: dict[str, Any]) -> tuple[dict[str, Any] | None, bytes]:
-    """The answer of a worker; ``None`` if it died before it was complete."""
+    """The answer of a worker: ``None`` if it died before it was complete, ``{}`` if it makes no sense."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -141,9 +168,13 @@ def _ask(process: subprocess.Popen[bytes], job: dict[str, Any]) -> tuple[dict[st
     line = process.stdout.readline()
     if not line.endswith(b"\n"):
         return None, b""
-    header = json.loads(line)
-    values = process.stdout.read(header["size"])
-    return (header, values) if len(values) == header["size"] else (None, b"")
+    try:
+        header = json.loads(line)
+        size = check_integer("size", header["size"], 0)
+    except (ValueError, KeyError, TypeError):
+        return {}, b""
+    values = process.stdout.read(size)
+    return (header, values) if len(values) == size else (None, b"")
 
 
 def _ending(code: int) -> str:

@@ -1,7 +1,8 @@
 """A worker process of the local engine: reads jobs from its standard input, answers on its standard output.
 
-A job is one line of JSON. An answer is one line of JSON, followed by as many bytes of safetensors as it says.
-The worker ends when its standard input does, in the middle of a cell too: so none outlives the process it works for.
+A job is one line of JSON. An answer is one line of JSON, which names the cell and this process, followed by as many
+bytes of safetensors as it says. The worker ends when its standard input does, in the middle of a cell too: so none
+outlives the process it works for.
 """
 
 from __future__ import annotations
@@ -9,47 +10,57 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, BinaryIO
 
-from iclab.errors import InputError
-from iclab.experiments.registry import load_kind
-from iclab.experiments.validation import validate
 from iclab.runs.payload import Failed, measure
-from iclab.runs.threads import torch_threads
 
 
 def main() -> None:
     """Serve until the standard input ends."""
-    # Ctrl-C reaches every process of a terminal; what to do about it is for the parent to decide.
+    # Signals reach every process of a terminal or a job; what to do about them is for the parent to decide.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What the code of an experiment prints must not get between the answers.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    # The code of an experiment has nothing to read, and what it prints must not get between the answers.
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.register_at_fork(after_in_child=lambda: _leave(nothing, requests.fileno(), answers.fileno()))
     jobs: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    Thread(target=_listen, args=(jobs,), daemon=True).start()
+    Thread(target=_listen, args=(requests, jobs), daemon=True).start()
     while True:
         job = jobs.get()
         header, values = _answer(job)
-        _send(answers, header, values)
+        _send(answers, {"cell": job["cell"], "pid": os.getpid(), **header}, values)
 
 
-def _listen(jobs: SimpleQueue[dict[str, Any]]) -> None:
-    for line in sys.stdin.buffer:
+def _leave(nothing: int, *pipes: int) -> None:
+    """A process that a cell forked is no worker: it has no pipes to the parent, and ends when it is told to."""
+    for pipe in pipes:
+        os.dup2(nothing, pipe, inheritable=False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _listen(requests: BinaryIO, jobs: SimpleQueue[dict[str, Any]]) -> None:
+    for line in requests:
         jobs.put(json.loads(line))
+    _end()
+
+
+def _end() -> None:
+    """End this process and those that its cells have started: they are of its session."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
 def _answer(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    try:
-        kind = load_kind(job["kind"])
-        config = validate(kind.config, job["config"])
-    except InputError as error:
-        return {"reason": f"InputError: {error}", "details": "", "size": 0}, b""
-    with torch_threads(job["threads"]):
-        outcome = measure(job["cell"], kind, config, job["threads"])
+    outcome = measure(job["cell"], job["kind"], job["config"], job["threads"])
     if isinstance(outcome, Failed):
         return {"reason": outcome.reason, "details": outcome.details, "size": 0}, b""
     return {"record": outcome.record, "size": len(outcome.values)}, outcome.values
@@ -60,7 +71,7 @@ def _send(answers: BinaryIO, header: dict[str, Any], values: bytes) -> None:
         answers.write(json.dumps(header).encode() + b"\n" + values)
         answers.flush()
     except BrokenPipeError:
-        os._exit(0)
+        _end()
 
 
 if __name__ == "__main__":

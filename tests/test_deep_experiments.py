@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from iclab.errors import InputError
+from iclab.experiments import error
+from iclab.experiments.deep import DeepLearner, Growth
+from iclab.experiments.resolve import resolve
+from iclab.prompts import SingleIndex, Stream
+from iclab.runs.results import load_results
+from iclab.runs.run import run_experiment
+
+TINY = {"width": 8, "depth": 1}
+TRAINING = {"num_examples": 8, "steps": 12, "batch_size": 8, "evaluate_every": 6, "evaluation_prompts": 8}
+
+
+def deep(kind: str = "mamba", **training: object) -> dict:
+    heads = {"heads": 2} if kind == "gpt2" else {}
+    return {"kind": "deep", "label": kind, "backbone": {"kind": kind} | TINY | heads, "training": TRAINING | training}
+
+
+def config(**learners: dict) -> error.ErrorConfig:
+    return error.ErrorConfig.model_validate(
+        {
+            "prompts": {"ambient_dim": 4, "intrinsic_dim": 2},
+            "learners": learners,
+            "theory_gate": None,
+            "num_examples": [0, 4, 12],
+            "num_prompts": 8,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("growth", "stop", "values"),
+    [
+        (Growth(until=1400), 8, [1, 2, 3, 4, 5, 6, 7, 8]),
+        (Growth(until=1400), 16, [1, 3, 5, 7, 9, 11, 13, 15, 16]),
+        (Growth(until=600), 2, [1, 2]),
+        (Growth(start=4, until=10), 4, [4]),
+    ],
+)
+def test_a_curriculum_grows_to_the_value_of_the_place_in_time(growth, stop, values):
+    ramp = growth.ramp(stop)
+    steps = [0, *ramp.changes()]
+    assert [ramp.at(step) for step in steps] == values
+    assert steps[-1] <= growth.until
+
+
+@pytest.mark.parametrize("kind", ["mamba", "gpt2", "linear_attention"])
+def test_a_deep_learner_is_the_same_whatever_was_drawn_before(kind):
+    section = DeepLearner.model_validate(deep(kind))
+    prompts, test = SingleIndex(4, 2, "he3"), SingleIndex(4, 2, "he3").sample(Stream(5), 8, 12, 2)
+    first = section.learner(prompts, Stream(3), [12])
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    second = section.learner(prompts, Stream(3), [12])
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first.predict(test), second.predict(test))
+    assert first.training_curve == second.training_curve
+    assert not torch.equal(first.predict(test), section.learner(prompts, Stream(4), [12]).predict(test))
+
+
+def test_a_cell_measures_the_error_while_training_and_at_every_length():
+    measured = error.run_cell(config(mamba=deep(curriculum={"intrinsic_dim": {"until": 4}}), gpt2=deep("gpt2")))
+    curve = {m.keys["step"]: m.value for m in measured if m.metric == "training_error" and m.learner == "mamba"}
+    assert sorted(curve) == [6, 12]
+    assert all(0 < value < 100 for value in curve.values())
+    errors = [m for m in measured if m.metric == "squared_error" and m.learner == "gpt2"]
+    assert [m.num_examples for m in errors] == [0, 4, 12]
+    assert all(np.isfinite(m.samples).all() and m.num_prompts == 8 for m in errors)
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        (deep(batch_size=12), "batch_size is 12; expected a multiple of 8"),
+        (deep(curriculum={"ambient_dim": {"until": 12}}), "the ramp of ambient_dim ends at step"),
+        (deep(curriculum={"ambient_dim": {"start": 5, "until": 6}}), "expected one that grows"),
+        (deep(curriculum={"ambient_dim": {"until": 6}}), "as many active coordinates"),
+        (deep(warmup_steps=100), "warmup_steps"),
+        (deep() | {"backbone": {"kind": "gpt2", "width": 9, "heads": 2}}, "expected heads that divide it"),
+        (deep(batch_size=8 * 10**9), "memory"),
+    ],
+)
+def test_what_training_would_refuse_is_refused_before_it(section, words):
+    with pytest.raises(InputError, match=words):
+        error.check(config(mamba=section))
+
+
+def test_the_report_tells_when_each_model_learned(tmp_path):
+    text = yaml.safe_dump(config(mamba=deep(), gpt2=deep("gpt2")).model_dump(mode="json", exclude={"seed"}))
+    definition = {"title": "mini", "question": "q", "kind": "error", "config": yaml.safe_load(text)}
+    path = tmp_path / "mini.yaml"
+    path.write_text(yaml.safe_dump(definition))
+    threads = torch.get_num_threads()
+    run_experiment(resolve(str(path), ["seed=0,1"]), tmp_path / "out", engine="inline", quiet=True)
+    torch.set_num_threads(threads)
+    reading = error.KIND.read(load_results(tmp_path / "out"))
+    (panel,) = next(figure for figure in reading.figures if figure.name == "training").panels
+    assert {series.label for series in panel.series} == {"mamba", "gpt2"}
+    assert all(list(series.x) == [6, 12] and len(series.seeds) == 2 for series in panel.series)
+    table = next(table for table in reading.tables if table.name == "learned")
+    assert sorted(list(map(str, row[1:3])) for row in table.rows) == [
+        [name, "not learned, not learned"] for name in ("gpt2", "mamba")
+    ]
