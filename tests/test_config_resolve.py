@@ -188,6 +188,9 @@ def test_bad_input_says_what_to_do(arguments, message):
     [
         ("title: [", "cannot be read as YAML"),
         ("- 1", "holds no mapping"),
+        ("42", "holds no mapping"),
+        ("text", "holds no mapping"),
+        ("", "title is missing"),
         ("{title: T, question: Q}", "kind is missing"),
         ("{title: T, question: Q, kind: 'coin:KIND', scale: {}}", "unknown key 'scale', did you mean 'scales'?"),
         (
@@ -254,3 +257,19 @@ def test_every_scale_of_the_catalogue_resolves(name):
         resolved = resolve(name, [f"scale={scale}"])
         assert len(resolved.cells) >= 1
         assert resolved.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("42\n", "holds no mapping"),
+        ("- a\n", "holds no mapping"),
+        ("title: ${oc.env:HOME}\n", "reads the environment"),
+        ("title: [\n", "cannot be read as YAML"),
+    ],
+)
+def test_a_file_that_describes_no_experiment(tmp_path, text, words):
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        resolve(str(path), [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
@@ -74,11 +75,21 @@ def load_definition(name: str) -> Definition:
 
 
 def _read(path: Path, name: str, folder: Path | None) -> Definition:
+    no_mapping = f"{path} holds no mapping; expected the keys title, question, kind, config and scales"
     try:
-        content = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        text = path.read_text(encoding="utf-8")
+        if "${oc." in text:
+            raise InputError(f"{path} reads the environment by ${{oc...}}; expected values that every machine shares")
+        mapping = isinstance(yaml.safe_load(text), dict)
+        content = OmegaConf.to_container(OmegaConf.create(text), resolve=True) if mapping else None
+    except OSError as error:
+        # OmegaConf says so of a file that holds one number or text; an error of the system names the file.
+        if error.filename is None:
+            raise InputError(no_mapping) from None
+        raise
     except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{path} holds no mapping; expected the keys title, question, kind, config and scales")
+        raise InputError(no_mapping)
     description = validate(Description, {str(key): value for key, value in content.items()}, f"{path}: ")
     return Definition.model_construct(**dict(description), name=name, folder=folder)
