@@ -80,7 +80,7 @@ def _read(path: Path, name: str, folder: Path | None) -> Definition:
         text = path.read_text(encoding="utf-8")
         if "${oc." in text:
             raise InputError(f"{path} reads the environment by ${{oc...}}; expected values that every machine shares")
-        mapping = isinstance(yaml.safe_load(text), dict)
+        mapping = isinstance(yaml.safe_load(text) or {}, dict)
         content = OmegaConf.to_container(OmegaConf.create(text), resolve=True) if mapping else None
     except OSError as error:
         # OmegaConf says so of a file that holds one number or text; an error of the system names the file.
