@@ -216,16 +216,31 @@ def test_reader_that_goes_away():
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait() == 1
+    assert process.wait() == 0
 
 
-@pytest.mark.parametrize("command", [["list"], ["list", "--json"], ["show", COIN]])
+@pytest.mark.parametrize("command", [["--help"], ["list"], ["list", "--json"], ["show", COIN]])
 def test_readers_that_read_nothing(command):
     """As in ``iclab list | true``."""
     process = subprocess.run(
-        f"{sys.executable} -m iclab {' '.join(command)} | true", shell=True, capture_output=True, text=True
+        f"set -o pipefail; {sys.executable} -m iclab {' '.join(command)} | true",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
     )
     assert (process.returncode, process.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("how", "code"), [("none", 0), ("raise", 1)])
+def test_a_run_whose_reader_is_gone_says_how_it_ended(how, code, tmp_path):
+    command = f"{sys.executable} -m iclab run {COIN} trouble.how={how} coin.bias=0.5 --engine inline --out run"
+    process = subprocess.run(
+        f"set -o pipefail; {command} | true", shell=True, executable="/bin/bash", cwd=tmp_path, stderr=subprocess.PIPE
+    )
+    assert process.returncode == code
+    assert b"Traceback" not in process.stderr
+    assert b"Broken pipe" not in process.stderr
 
 
 @pytest.mark.parametrize(("closed", "engine"), [("2>&-", "inline"), ("<&- >&- 2>&-", "local")])

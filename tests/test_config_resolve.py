@@ -189,7 +189,7 @@ def test_bad_input_says_what_to_do(arguments, message):
         ("title: [", "cannot be read as YAML"),
         ("- 1", "holds no mapping"),
         ("42", "holds no mapping"),
-        ("text", "holds no mapping"),
+        ("text", "title is missing"),
         ("", "title is missing"),
         ("{title: T, question: Q}", "kind is missing"),
         ("{title: T, question: Q, kind: 'coin:KIND', scale: {}}", "unknown key 'scale', did you mean 'scales'?"),

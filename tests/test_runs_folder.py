@@ -144,6 +144,17 @@ def test_folders_of_an_earlier_version_open(folder):
     assert run(folder).num_finished == 4
 
 
+def test_cells_of_another_version_are_named(folder):
+    """Whose checksum is right, and whose measurements are described otherwise."""
+    path = next(folder.glob("cells/*/cell.json"))
+    record = json.loads(path.read_text())
+    for measurements in ([{"name": "x"}] * len(record["measurements"]), record["measurements"][:-1], 5):
+        sign(path, record | {"measurements": measurements})
+        for action in (lambda: run(folder), lambda: remake(folder), lambda: load_results(folder)):
+            with pytest.raises(InputError, match="has measurements that this iclab cannot read; delete"):
+                action()
+
+
 def forget_code(path: Path) -> None:
     record = json.loads(path.read_text())
     del record["code"], record["scan_backend"]

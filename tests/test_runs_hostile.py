@@ -76,6 +76,9 @@ def run_cell(config):
         case "surrogate key": return measured(keys={"k": "a\\ud800"})
         case "list key": return measured(keys={"k": [1, 2]})
         case "nan key": return measured(keys={"k": float("nan")})
+        case "huge key": return measured(keys={"k": 10**30})
+        case "huge samples": return measured(samples=np.full((1, 4), 1e308))
+        case "huge examples": return measured(num_examples=10**30)
         case "half an example": return measured(num_examples=1.5)
         case "negative examples": return measured(num_examples=-1)
         case "number as learner": return measured(learner=3)
@@ -192,6 +195,9 @@ REFUSED = {
     "surrogate key": "which UTF-8 cannot hold",
     "list key": "error of learner has [1, 2] under the key 'k'; expected a text or a finite number",
     "nan key": "error of learner has nan under the key 'k'",
+    "huge key": "error of learner has 1000000000000000000000000000000 under the key 'k'",
+    "huge samples": "has samples up to 1e+308, which no sum holds",
+    "huge examples": "num_examples of error of learner is 1000000000000000000000000000000; expected an integer in",
     "half an example": "num_examples of error of learner is 1.5; expected an integer",
     "negative examples": "num_examples of error of learner is -1",
     "number as learner": "the learner of a measurement is 3; expected a text",

@@ -92,6 +92,9 @@ def _main(arguments: Sequence[str] | None) -> int:
             click.echo(err=True)
         click.echo(str(error) or ending(error.number), err=True)
         return 128 + error.number
+    except SystemExit:
+        # How click ends where the reader of the output is gone, as in `iclab list | true`: nothing is wrong.
+        return 0
     except click.Abort:
         click.echo(ending(signal.SIGINT), err=True)
         return 128 + signal.SIGINT

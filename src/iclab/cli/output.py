@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,8 +18,15 @@ def print_json(content: object) -> None:
 
 
 def print_path(path: Path) -> None:
-    """Print a path byte for byte, also one that is no UTF-8."""
-    click.echo(os.fsencode(path))
+    """Print a path byte for byte, also one that is no UTF-8.
+
+    Where the reader is gone, the exit code has still to tell how the run ended, so nothing is raised.
+    """
+    try:
+        click.echo(os.fsencode(path))
+    except BrokenPipeError:
+        # What is buffered would be tried again, and fail again, when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _finite(content: object) -> object:

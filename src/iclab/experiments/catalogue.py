@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
-import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
@@ -80,10 +80,9 @@ def _read(path: Path, name: str, folder: Path | None) -> Definition:
         text = path.read_text(encoding="utf-8")
         if "${oc." in text:
             raise InputError(f"{path} reads the environment by ${{oc...}}; expected values that every machine shares")
-        mapping = isinstance(yaml.safe_load(text) or {}, dict)
-        content = OmegaConf.to_container(OmegaConf.create(text), resolve=True) if mapping else None
+        content = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=True)
     except OSError as error:
-        # OmegaConf says so of a file that holds one number or text; an error of the system names the file.
+        # OmegaConf says so of a file that holds one number; an error of the system names the file.
         if error.filename is None:
             raise InputError(no_mapping) from None
         raise

@@ -16,6 +16,7 @@ from safetensors.numpy import save
 
 from iclab import __version__
 from iclab.errors import InputError, check_integer
+from iclab.evaluation.measurement import STATISTICS
 from iclab.experiments.identity import canonical_json
 from iclab.experiments.registry import load_kind
 from iclab.experiments.validation import validate
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 COORDINATES = ("experiment", "cell", "learner", "seed", "num_examples", "metric", "statistic")
 NUMBERS = ("value", "low", "high", "level", "interval", "num_prompts", "num_seeds", "seed_values")
 RESERVED = frozenset(COORDINATES + NUMBERS)
+LARGEST_INTEGER = 2**63 - 1
+"""That the columns of a table hold."""
 
 
 @dataclass(frozen=True)
@@ -143,16 +146,14 @@ def _describe(measurement: Measurement) -> dict[str, Any]:
     for key, value in keys.items():
         if isinstance(value, str):
             _text(f"the key {key!r}", value)
-        elif not isinstance(value, bool | int | float | None) or (
-            isinstance(value, float) and not math.isfinite(value)
-        ):
+        elif not _is_plain_number(value):
             raise InputError(
                 f"{metric} of {learner} has {one_line(repr(value))} under the key {key!r}; "
                 "expected a text or a finite number"
             )
     count = measurement.num_examples
     if count is not None:
-        count = check_integer(f"num_examples of {metric} of {learner}", count, 0)
+        count = check_integer(f"num_examples of {metric} of {learner}", count, 0, LARGEST_INTEGER)
     return {
         "learner": learner,
         "metric": metric,
@@ -174,7 +175,18 @@ def _samples(measurement: Measurement, name: str) -> np.ndarray:
     bad = int((~np.isfinite(samples)).sum())
     if bad and measurement.statistic != "exact":
         raise InputError(f"{name} is not finite in {bad} of {samples.size} samples; the learner diverged")
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = STATISTICS[measurement.statistic](samples.astype(np.float64))
+    if not np.isfinite(value) and measurement.statistic != "exact":
+        raise InputError(f"{name} has samples up to {np.abs(samples).max():.3g}, which no sum holds; it diverged")
     return samples
+
+
+def _is_plain_number(value: object) -> bool:
+    """Whether tables can hold ``value``: finite, and no integer of more than 64 bits; ``None`` is an empty entry."""
+    if isinstance(value, int):
+        return abs(value) <= LARGEST_INTEGER
+    return value is None or (isinstance(value, float) and math.isfinite(value))
 
 
 def _text(what: str, value: object) -> str:

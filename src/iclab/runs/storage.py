@@ -18,6 +18,7 @@ from iclab.files import write_atomic
 from iclab.runs.payload import Failed, Measured
 
 RECORD, VALUES, ERROR = "cell.json", "values.safetensors", "error.txt"
+_DESCRIBED = {"learner", "metric", "statistic", "num_examples", "keys"}
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,12 @@ def read_cell(folder: Path) -> StoredCell:
         tensors = load(values)
     except SafetensorError:
         raise InputError(f"{values_path} is no safetensors file; {advice}") from None
+    measurements = record["measurements"]
+    names = {str(number) for number in range(len(measurements))} if isinstance(measurements, list) else None
+    if names != tensors.keys() or not all(isinstance(m, dict) and m.keys() >= _DESCRIBED for m in measurements):
+        raise InputError(f"{record_path} has measurements that this iclab cannot read; {advice}")
     # Stored as measured; means over prompts are taken in double precision whatever that was.
-    samples = [tensors[str(number)].astype(np.float64) for number in range(len(record["measurements"]))]
+    samples = [tensors[str(number)].astype(np.float64) for number in range(len(measurements))]
     return StoredCell(record, samples)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from iclab.evaluation.intervals import interval
 from iclab.evaluation.measurement import STATISTICS, pooled_value
 from iclab.experiments.schema import look_up
-from iclab.runs.payload import RESERVED
+from iclab.runs.payload import LARGEST_INTEGER, RESERVED
 from iclab.runs.storage import StoredCell
 
 SEED = "seed"
@@ -114,7 +114,7 @@ def _numbers(samples: list[np.ndarray], statistic: str) -> dict[str, Any]:
 def _column(values: list[Any]) -> Any:
     """Whole numbers stay whole where some rows have none: block 1 must not become block 1.0."""
     present = [value for value in values if value is not None]
-    if len(present) < len(values) and all(type(value) is int for value in present):
+    if len(present) < len(values) and all(type(value) is int and abs(value) <= LARGEST_INTEGER for value in present):
         return pd.array(values, dtype="Int64")
     return values
 
