@@ -8,7 +8,7 @@ SCANNED := $(wildcard tests/test_scan*.py) tests/test_mamba.py tests/test_in_con
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install quickstart test test-slow bench lint types docs clean
+.PHONY: help install quickstart test test-slow test-triton bench lint types docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,9 @@ test: .venv/dev.stamp ## install what tests need and run them on all cores, thos
 
 test-slow: .venv/dev.stamp ## run all tests, those that take minutes too
 	@OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto
+
+test-triton: .venv/triton.stamp ## install Triton and run the tests of its kernels under its interpreter, without a GPU
+	@TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto -m triton tests/test_scan_triton.py
 
 bench: .venv/dev.stamp ## time the fast paths beside the obvious ones and beside peers
 	@$(VENV) -m benchmarks
@@ -59,6 +62,11 @@ $(VENV):
 .venv/dev.stamp: $(INPUTS) | $(VENV)
 	@echo "installing iclab and what its tests need into .venv"
 	@$(PIP) -e ".[dev,peers]"
+	@touch .venv/base.stamp $@
+
+.venv/triton.stamp: $(INPUTS) | $(VENV)
+	@echo "installing iclab, what its tests need and Triton into .venv"
+	@$(PIP) -e ".[dev,triton]"
 	@touch .venv/base.stamp $@
 
 .venv/docs.stamp: $(INPUTS) | $(VENV)

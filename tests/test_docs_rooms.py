@@ -41,7 +41,9 @@ def test_numeric_rooms_name_only_numeric_packages():
     files += [PACKAGE / name for name in NUMERIC_FILES]
     assert len(files) > 40
     for file in files:
-        assert imported(file) <= ALLOWED, file
+        # Triton has kernels only in files of their own, which are imported where a GPU is asked for.
+        kernels = {"triton"} if file.name.startswith("gpu") and file.parent.name == "scan" else set()
+        assert imported(file) <= ALLOWED | kernels, file
 
 
 def test_numeric_rooms_load_only_numeric_packages():

@@ -9,7 +9,7 @@ import os
 import torch
 
 from iclab.errors import InputError
-from iclab.scan import core
+from iclab.scan import core, gpu
 
 BACKENDS = ("reference", "torch", "c", "triton", "mamba_ssm")
 AVAILABLE = "available"
@@ -52,7 +52,9 @@ def choose(backend: str, device: str, full: bool = True) -> str:
     state = _state(name)
     if state != AVAILABLE:
         raise InputError(f"backend {name!r} is missing: {state}; or take backend='auto'")
-    needed = {"c": "cpu", "mamba_ssm": "cuda"}.get(name, device)
+    needed = {"c": "cpu", "mamba_ssm": "cuda", "triton": "cuda"}.get(name, device)
+    if name == "triton" and gpu.interpreted() and device == "cpu":
+        return name
     if device != needed:
         raise InputError(f"backend {name!r} is for {needed} tensors and these are on {device}; take backend='auto'")
     return name
@@ -84,8 +86,10 @@ def _state(name: str) -> str:
     match name:
         case "c" if core.FILE is None:
             return "the core was not compiled; install a C compiler (gcc or clang) and install iclab again"
-        case "triton":
-            return "this version of iclab has no Triton kernel"
+        case "triton" if not gpu.INSTALLED:
+            return "the package is not installed; `pip install triton` on Linux, for a machine with CUDA"
+        case "triton" if not (torch.cuda.is_available() or gpu.interpreted()):
+            return "no CUDA device was found; with TRITON_INTERPRET=1 in the environment it runs on the CPU, slowly"
         case "mamba_ssm" if not _HAS_MAMBA_SSM:
             return "the package is not installed; `pip install mamba-ssm` on a machine with CUDA"
     return AVAILABLE

@@ -10,12 +10,13 @@ from torch import Tensor
 from torch.autograd import Function
 
 from iclab.errors import InputError
-from iclab.scan import cpu, cpu_convolution, torch_loop
+from iclab.scan import cpu, cpu_convolution, gpu, torch_loop
 from iclab.scan.kernel import Kernel, Options, ScanInputs
 
 KERNELS = {
     "c": Kernel(cpu.forward, cpu.backward, cpu.checkpoint_shape),
     "torch": Kernel(torch_loop.forward, torch_loop.backward, torch_loop.checkpoint_shape),
+    "triton": Kernel(gpu.forward, gpu.backward, gpu.checkpoint_shape),
 }
 
 _TENSORS = (
