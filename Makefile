@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/iclab/scan/*.[ch])
-SCANNED := $(wildcard tests/test_scan*.py) tests/test_mamba.py tests/test_in_context.py
+SCANNED := $(wildcard tests/test_scan*.py) tests/test_backbones.py tests/test_mamba.py tests/test_in_context.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

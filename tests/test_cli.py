@@ -219,6 +219,18 @@ def test_reader_that_goes_away():
     assert process.wait() == 0
 
 
+def test_a_check_that_calls_exit_is_no_success(tmp_path, capsys):
+    (tmp_path / "leaver.py").write_text(
+        "import sys\nfrom iclab.experiments.kind import Config, ExperimentKind\n"
+        "class Seeded(Config):\n    seed: int = 0\n"
+        "KIND = ExperimentKind(Seeded, lambda _: [], lambda _: 0.0, lambda _: None, lambda _: sys.exit(0))\n"
+    )
+    (tmp_path / "leaver.yaml").write_text("{title: T, question: Q, kind: 'leaver:KIND'}")
+    assert main(["run", str(tmp_path / "leaver.yaml"), "--out", str(tmp_path / "run")]) == 2
+    assert not (tmp_path / "run").exists()
+    assert "called sys.exit(0)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["--help"], ["list"], ["list", "--json"], ["show", COIN]])
 def test_readers_that_read_nothing(command):
     """As in ``iclab list | true``."""

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "iclab"
 NUMERIC = ("links", "prompts", "scan", "theory", "models", "pretraining", "estimators", "evaluation")
-NUMERIC_FILES = ("errors.py", "files.py", "memory.py", "parallel.py", "scratch.py")
+NUMERIC_FILES = ("errors.py", "files.py", "lock.py", "memory.py", "parallel.py", "scratch.py")
 ALLOWED = {"torch", "numpy", "scipy", "safetensors", "iclab", *sys.stdlib_module_names}
 HEAVY = ("pydantic", "omegaconf", "pandas", "matplotlib", "jinja2", "click", "rich", "yaml", "sklearn", "transformers")
 

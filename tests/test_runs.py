@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from iclab.errors import InputError
 from iclab.evaluation.intervals import interval
 from iclab.experiments.resolve import Resolved, resolve
-from iclab.runs.lock import locked
+from iclab.lock import locked
 from iclab.runs.results import Results, load_results
 from iclab.runs.run import Outcome, remake, run_experiment
 

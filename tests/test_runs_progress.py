@@ -8,8 +8,8 @@ import time
 import pytest
 
 from iclab.errors import InputError
+from iclab.lock import locked
 from iclab.runs import progress
-from iclab.runs.lock import locked
 from iclab.runs.progress import Advance, format_seconds, show_progress
 from iclab.runs.threads import parallel_cells
 

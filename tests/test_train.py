@@ -321,6 +321,7 @@ def test_on_another_device(name: str):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # from inside torch's own compiler
 def test_compiled():
     """The same losses to rounding; lengths that change are compiled again."""
     changing = Curriculum(num_examples=Ramp(4, 6, 1, 5))

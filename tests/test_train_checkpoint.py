@@ -9,6 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from iclab.errors import InputError
+from iclab.lock import LOCK, locked
 from iclab.pretraining import Curriculum, Ramp, load_checkpoint
 from iclab.pretraining.checkpoint import Checkpoint
 from iclab.prompts import Stream
@@ -32,8 +33,13 @@ def folder(trained: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files but the lock, which says who looked last."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != LOCK}
+
+
 def refused(folder: Path, *parts: str, model: torch.nn.Module | None = None, **changes) -> None:
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     model = model or build(1)
     initial = weights(model)
     with pytest.raises(InputError) as caught:
@@ -43,7 +49,7 @@ def refused(folder: Path, *parts: str, model: torch.nn.Module | None = None, **c
     for part in parts:
         assert part in message
     assert torch.equal(weights(model), initial)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before
 
 
 def test_a_checkpoint_holds_weights_optimiser_and_averages_as_tensors(trained):
@@ -202,3 +208,9 @@ def test_folders_that_cannot_be_used(tmp_path):
         load_checkpoint(build(), tmp_path, which="best")
     with pytest.raises(InputError, match="which is 'first'; expected last or best"):
         load_checkpoint(build(), tmp_path, which="first")
+
+
+def test_two_trainings_in_one_folder(folder):
+    with locked(folder):
+        refused(folder, "another process (pid", "choose another folder")
+    run(folder=folder, **EVERYTHING)

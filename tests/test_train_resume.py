@@ -92,7 +92,13 @@ def check(folder: Path, undisturbed: tuple[torch.Tensor, list, bytes], seed: int
     assert timeless(folder) == undisturbed[1]
     assert [line["step"] for line in record.metrics] == [line["step"] for line in undisturbed[1]]
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["best.safetensors", "metrics.jsonl", "step-000000021.safetensors", "step-000000024.safetensors"]
+    assert names == [
+        "best.safetensors",
+        "lock",
+        "metrics.jsonl",
+        "step-000000021.safetensors",
+        "step-000000024.safetensors",
+    ]
     best = min((line["evaluation"]["loss"], line["step"]) for line in record.metrics if "evaluation" in line)
     assert (record.best_loss, record.best_step) == best
     assert load_checkpoint(make(), folder, which="best") == best[1]

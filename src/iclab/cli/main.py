@@ -14,7 +14,7 @@ from iclab.cli.catalogue import list_command, show_command
 from iclab.cli.doctor import doctor_command
 from iclab.cli.exponents import exponents_command
 from iclab.cli.running import report_command, run_command
-from iclab.cli.streams import open_standard_streams
+from iclab.cli.streams import open_standard_streams, reader_is_gone
 from iclab.errors import InputError
 from iclab.runs.signals import Stopped, deafen, ending, listen
 from iclab.runs.texts import one_line
@@ -92,9 +92,11 @@ def _main(arguments: Sequence[str] | None) -> int:
             click.echo(err=True)
         click.echo(str(error) or ending(error.number), err=True)
         return 128 + error.number
-    except SystemExit:
-        # How click ends where the reader of the output is gone, as in `iclab list | true`: nothing is wrong.
-        return 0
+    except SystemExit as error:
+        if reader_is_gone():
+            # How click ends where the reader of the output is gone, as in `iclab list | true`: nothing is wrong.
+            return 0
+        return _complain(f"the code of the experiment called sys.exit({error.code!r}); expected it to return")
     except click.Abort:
         click.echo(ending(signal.SIGINT), err=True)
         return 128 + signal.SIGINT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 
 
@@ -21,3 +22,10 @@ def open_standard_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (stays open as long as the process)
+
+
+def reader_is_gone() -> bool:
+    """Whether standard output is a pipe that nobody reads any more."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))

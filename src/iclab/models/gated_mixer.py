@@ -9,6 +9,7 @@ Shapes: L tokens, M width, D channels, K tokens that the convolution sees, P pla
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import cast
 
@@ -50,16 +51,16 @@ class GatedMixer(Mixer):
                 self.conv1d.bias.zero_()
             self.out_proj.weight.div_(math.sqrt(depth))
 
+    @abstractmethod
     def mix(self, u: Tensor, gate: Tensor, state: State | None, places: Sequence[int]) -> tuple[Tensor, State]:
         """Tokens ``u (B, L, D)`` behind ``state`` -> ``(y + D u) silu(gate)`` and states ``(B, P, ...)``.
 
         The states are those behind the first ``places[p]`` tokens for each p; places rise.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def initial_state(self, batch: int) -> State:
         """The state before any token, ``(B, ...)``."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         """``(B, L, M) -> (B, L, M)``."""

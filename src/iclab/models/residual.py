@@ -6,6 +6,7 @@ Mamba and its ablations differ in the mixer alone. Names are those of transforme
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -15,20 +16,20 @@ from torch.nn import functional as F
 from iclab.models.backbone import Cache, at_least, check_tokens
 
 
-class Mixer(nn.Module):
+class Mixer(nn.Module, ABC):
     """What mixes tokens. ``forward`` is ``(B, L, M) -> (B, L, M)``, causal; tensors of a cache have B first."""
 
+    @abstractmethod
     def initial_cache(self, batch: int) -> tuple[Tensor, ...]:
         """The cache of ``batch`` empty sequences."""
-        raise NotImplementedError
 
+    @abstractmethod
     def extend(self, x: Tensor, cache: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The next tokens ``(B, T, M)`` -> outputs, and the cache behind the last of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def trace(self, x: Tensor, places: Sequence[int]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Outputs of a whole sequence, and its caches ``(B, P, ...)`` behind the first ``places[p]`` tokens, each p."""
-        raise NotImplementedError
 
 
 class RMSNorm(nn.Module):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from torch import nn
 
 from iclab.errors import InputError
-from iclab.files import write_atomic
+from iclab.files import is_temporary, write_atomic
+from iclab.lock import locked
 from iclab.pretraining.checkpoint import Checkpoint
 from iclab.pretraining.identity import check_model, check_weights, describe_model
 
@@ -21,7 +24,7 @@ class CheckpointFolder:
     """Checkpoints ``step-000001000.safetensors`` and ``best.safetensors``. A file is whole or absent.
 
     Args:
-        path: the folder; `open` makes it.
+        path: the folder; `held` makes it.
         keep: how many of the newest checkpoints stay, beside the best.
     """
 
@@ -38,12 +41,27 @@ class CheckpointFolder:
         """``best.safetensors``, whether it exists or not."""
         return self.path / BEST
 
-    def open(self, resume: bool) -> None:
-        """Make the folder where it is missing, and remove what a killed process left behind.
+    @contextmanager
+    def held(self, resume: bool) -> Iterator[None]:
+        """Make the folder where it is missing, keep other processes out of it, remove what a killed one left behind.
 
         Raises:
-            InputError: where that cannot be done, or it holds a training that is not to be resumed.
+            InputError: where that cannot be done, another process trains into it, or it holds a training that is not
+                to be resumed.
         """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path))
+            except OSError as error:
+                raise _unusable(self.path, error) from None
+            self._open(resume)
+            yield
+
+    def _open(self, resume: bool) -> None:
         newest = self.newest()
         if newest is not None and not resume:
             raise InputError(
@@ -51,14 +69,12 @@ class CheckpointFolder:
                 "resume=True"
             )
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
             for leftover in self.path.glob(".*.tmp"):
-                leftover.unlink(missing_ok=True)
+                if is_temporary(leftover.name):
+                    leftover.unlink(missing_ok=True)
             self._remove_old()
         except OSError as error:
-            raise InputError(
-                f"{self.path} cannot be used as a folder: {(error.strerror or str(error)).lower()}; give another"
-            ) from None
+            raise _unusable(self.path, error) from None
 
     def steps(self) -> list[int]:
         """The steps of the rolling checkpoints, in order."""
@@ -89,6 +105,10 @@ class CheckpointFolder:
     def _remove_old(self) -> None:
         for step in self.steps()[: -self.keep]:
             self.at(step).unlink(missing_ok=True)
+
+
+def _unusable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path} cannot be used as a folder: {(error.strerror or str(error)).lower()}; give another")
 
 
 def read_checkpoint(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -116,7 +117,8 @@ def train(
 
     Raises:
         InputError: before any step, for arguments out of range, a curriculum beyond the model's positions, a folder
-            with another training or a damaged checkpoint; later, where memory does not suffice.
+            with another training or a damaged checkpoint, or into which
+            another process trains; later, where memory does not suffice.
         NonFiniteLossError: where the loss or its gradient stops being finite.
     """
     settings = TrainSettings(
@@ -156,8 +158,6 @@ def train(
         own_randomness(place),
         training_mode(model),
     ):
-        if store is not None and world.leads:
-            store.open(resume)
         model.to(place)
         world.share_model(model)
         data, queries = stream.child("train"), settings.drawn_queries
@@ -166,4 +166,5 @@ def train(
         evaluation = None if evaluate_every is None else FixedEvaluation(prompts, settings, place, dtype, rows)
         optimisation = Optimisation(model, settings, world, place, compile)
         trainer = Trainer(model, prompts, settings, plan, batches, optimisation, evaluation, world, outlets)
-        return model, trainer.run(place.type != "cpu" if prefetch is None else prefetch)
+        with store.held(resume) if store is not None and world.leads else nullcontext():
+            return model, trainer.run(place.type != "cpu" if prefetch is None else prefetch)

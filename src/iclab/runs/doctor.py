@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from iclab.errors import InputError
+from iclab.lock import locked
 from iclab.memory import format_bytes
 from iclab.runs.environment import PACKAGES, describe_environment
-from iclab.runs.lock import locked
 from iclab.runs.threads import VARIABLES, available_cores
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from iclab.errors import InputError
 from iclab.experiments.identity import SCHEMA_VERSION
 from iclab.files import is_temporary, write_atomic
+from iclab.lock import is_lock, locked
 from iclab.runs.consistency import contradiction
-from iclab.runs.lock import is_lock, locked
 from iclab.runs.storage import is_finished
 
 CONFIG, ENVIRONMENT, CELLS = "config.json", "environment.json", "cells"

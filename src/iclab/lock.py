@@ -1,8 +1,7 @@
-"""One process at a time writes to a run folder."""
+"""One process at a time writes to a folder: of a run, or of a training."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -21,19 +20,23 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock. The kernel releases it when the process ends, however it ends.
 
     Raises:
-        InputError: if another process holds it, or the file system has no locks.
+        InputError: if another process holds it, or the system or the file system has no locks.
     """
+    try:
+        import fcntl  # numeric rooms import this module on systems without it too
+    except ImportError:
+        raise InputError(f"this system cannot lock {folder}; expected one with flock, such as Linux or macOS") from None
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"another process ({_holder(descriptor)}) is writing to {folder}; wait or choose another --out"
+                f"another process ({_holder(descriptor)}) is writing to {folder}; wait or choose another folder"
             ) from None
         except OSError as error:
             raise InputError(
-                f"the file system of {folder} has no locks ({error.strerror}); choose another --out"
+                f"the file system of {folder} has no locks ({error.strerror}); choose another folder"
             ) from None
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "start": datetime.now(UTC).isoformat()}
         os.ftruncate(descriptor, 0)
@@ -48,7 +51,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether ``path`` is the lock file of a run folder, and not somebody's file of that name."""
+    """Whether ``path`` is a lock file of `locked`, and not somebody's file of that name."""
     if path.name != LOCK or not path.is_file():
         return False
     try:
