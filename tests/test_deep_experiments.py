@@ -3,9 +3,11 @@ import pytest
 import torch
 import yaml
 
+from iclab.device import on_device, training_device
 from iclab.errors import InputError
 from iclab.experiments import error
 from iclab.experiments.deep import DeepLearner, Growth
+from iclab.experiments.gpu_cost import StepCost
 from iclab.experiments.resolve import resolve
 from iclab.prompts import SingleIndex, Stream
 from iclab.runs.results import load_results
@@ -105,3 +107,32 @@ def test_the_report_tells_when_each_model_learned(tmp_path):
     assert sorted(list(map(str, row[1:3])) for row in table.rows) == [
         [name, "not learned, not learned"] for name in ("gpt2", "mamba")
     ]
+
+
+def test_the_device_of_a_run_reaches_the_training_of_its_deep_models():
+    if torch.cuda.is_available():
+        pytest.skip("a machine with CUDA would train there")
+    section = DeepLearner.model_validate(deep("mamba"))
+    with on_device("cuda"), pytest.raises(InputError, match="device is 'cuda'"):
+        section.learner(SingleIndex(4, 2, "he3"), Stream(3), [12])
+    assert training_device() == "cpu"
+
+
+@pytest.mark.parametrize(("device", "message"), [("tpu", "expected one of cpu, cuda, mps"), ("cuda:99", "device is")])
+def test_a_run_on_a_device_that_is_not_here_is_refused_before_anything_is_written(tmp_path, device, message):
+    resolved = resolve("oh2025/gate-ablation", ["seed=0"])
+    with pytest.raises(InputError, match=message):
+        run_experiment(resolved, tmp_path / "run", device=device, quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_forecast_for_a_gpu_counts_steps_and_the_slower_of_launching_and_computing():
+    small, large = StepCost(1e6, 1e6, 100.0), StepCost(15e12, 1e12, 100.0)
+    assert small.seconds == pytest.approx(100 * 6e-6)
+    assert large.seconds == pytest.approx(2.0)
+    section = DeepLearner.model_validate(deep("gpt2", steps=12, evaluate_every=12))
+    double = DeepLearner.model_validate(deep("gpt2", steps=24, evaluate_every=12))
+    assert double.gpu_seconds() == pytest.approx(2 * section.gpu_seconds())
+    assert resolve("oh2025/alignment").gpu_seconds == 0
+    paper, laptop = (resolve("oh2025/gate-ablation", [f"scale={scale}"]).gpu_seconds for scale in ("paper", "laptop"))
+    assert paper > 10 * laptop > 0

@@ -50,6 +50,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
         description = {key: value for key, value in resolved.to_json().items() if key != "cells"}
         scales = list(resolved.definition.scales)
         summary = {"scales": scales, "num_cells": len(resolved.cells), "seconds": resolved.seconds}
+        summary["gpu_seconds"] = resolved.gpu_seconds
         print_json(description | summary)
         return
     _print(resolved)
@@ -58,6 +59,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
 def _print(resolved: Resolved) -> None:
     from omegaconf import OmegaConf
 
+    from iclab.experiments.gpu_cost import ASSUMPTIONS, dollars
     from iclab.runs.progress import format_seconds
 
     definition = resolved.definition
@@ -77,6 +79,9 @@ def _print(resolved: Resolved) -> None:
         else f"about {format_seconds(seconds)} on one core"
     )
     click.echo(f"cells: {count}, {forecast}")
+    if resolved.gpu_seconds:
+        price = f"{dollars(resolved.gpu_seconds):.2g} dollars"
+        click.echo(f"trainings on one GPU: about {format_seconds(resolved.gpu_seconds)}, {price} ({ASSUMPTIONS})")
     click.echo(f"folder: runs/{resolved.folder_name}")
     click.echo("config of the first cell:")
     text = OmegaConf.to_yaml(OmegaConf.create(resolved.cells[0].to_json()))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--engine", type=click.Choice(["inline", "local"]), help="In this process, or on several processes.")
 @click.option("--workers", type=click.IntRange(1), help="Processes of the local engine; by default all cores.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each cell.")
+@click.option("--device", default="cpu", show_default=True, help="Of deep models: cpu, cuda, cuda:1 or mps.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.pass_context
 def run_command(
@@ -32,6 +33,7 @@ def run_command(
     engine: Literal["inline", "local"] | None,
     workers: int | None,
     threads: int,
+    device: str,
     quiet: bool,
 ) -> None:
     """Run an experiment. The same command continues an interrupted run and retries failed cells.
@@ -52,7 +54,7 @@ def run_command(
     from iclab.runs.run import run_experiment
 
     resolved = resolve(name, check_overrides(context, overrides))
-    outcome = run_experiment(resolved, out, engine=engine, workers=workers, threads=threads, quiet=quiet)
+    outcome = run_experiment(resolved, out, engine=engine, workers=workers, threads=threads, device=device, quiet=quiet)
     for cell, reason in outcome.failed.items():
         click.echo(f"cell {cell} failed: {reason} (see {outcome.folder / 'cells' / cell / 'error.txt'})", err=True)
     _print(outcome)

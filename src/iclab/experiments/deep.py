@@ -4,82 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from iclab.errors import InputError
+from iclab.experiments.backbones import Backbone, GPT2Backbone, MambaBackbone
 from iclab.experiments.kind import Config
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    import torch
+    from torch import Tensor
 
     from iclab.models import InContextModel
     from iclab.pretraining import Curriculum, Ramp, TrainRecord
     from iclab.prompts import Prompts, SingleIndex, Stream
-
-
-class MambaBackbone(Config):
-    """See `iclab.models.Mamba`. ``selectivity: constant_delta`` freezes what makes it selective."""
-
-    kind: Literal["mamba"] = "mamba"
-    width: int = Field(64, ge=1)
-    depth: int = Field(4, ge=1)
-    state_size: int = Field(16, ge=1)
-    selectivity: Literal["full", "constant_delta"] = "full"
-
-    def build(self, length: int) -> nn.Module:
-        """The backbone, for any length."""
-        from iclab.models import Mamba
-
-        del length
-        return Mamba(self.width, self.depth, state_size=self.state_size, selectivity=self.selectivity)
-
-    def token_seconds(self) -> float:
-        """Rough seconds on one core for a token, forward and backward."""
-        channels = 2 * self.width
-        return self.depth * channels * (1e-9 * self.state_size + 3e-8 + 18 * self.width * 1.2e-11)
-
-
-class LinearAttentionBackbone(Config):
-    """See `iclab.models.LinearAttention`: the same blocks with linear attention in the place of the scan."""
-
-    kind: Literal["linear_attention"] = "linear_attention"
-    width: int = Field(64, ge=1)
-    depth: int = Field(4, ge=1)
-    state_size: int = Field(16, ge=1)
-
-    def build(self, length: int) -> nn.Module:
-        """The backbone, for any length."""
-        from iclab.models import LinearAttention
-
-        del length
-        return LinearAttention(self.width, self.depth, state_size=self.state_size)
-
-    def token_seconds(self) -> float:
-        """Rough seconds on one core for a token, forward and backward."""
-        channels = 2 * self.width
-        return self.depth * channels * (6e-8 + 18 * self.width * 1.2e-11)
-
-
-class GPT2Backbone(Config):
-    """See `iclab.models.GPT2`. Learned positions beyond the training length stay as they were initialised."""
-
-    kind: Literal["gpt2"] = "gpt2"
-    width: int = Field(64, ge=1)
-    depth: int = Field(4, ge=1)
-    heads: int = Field(4, ge=1)
-    positions: Literal["learned", "none", "rotary"] = "learned"
-
-    def build(self, length: int) -> nn.Module:
-        """The backbone, with positions for ``length`` tokens."""
-        from iclab.models import GPT2
-
-        return GPT2(self.width, self.depth, heads=self.heads, max_positions=length, positions=self.positions)
-
-    def token_seconds(self) -> float:
-        """Rough seconds on one core for a token, forward and backward."""
-        return self.depth * self.width * (4e-8 + 72 * self.width * 1.2e-11)
 
 
 class Growth(Config):
@@ -144,12 +83,16 @@ class TrainedModel:
         return self.model.name
 
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``."""
-        return self.model.predict(prompts)
+        """``(B, Q)``, computed where the model is and returned where the prompts are."""
+        return self.model.predict(prompts.to(self._device)).to(prompts.inputs.device)
 
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``."""
-        return self.model.predict_prefixes(prompts)
+        """``(B, N)``, computed where the model is and returned where the prompts are."""
+        return self.model.predict_prefixes(prompts.to(self._device)).to(prompts.inputs.device)
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
 
 
 class DeepLearner(Config):
@@ -158,9 +101,7 @@ class DeepLearner(Config):
     label: str = ""
     kind: Literal["deep"] = "deep"
     role: Literal["model", "ablation", "baseline"] = "model"
-    backbone: Annotated[MambaBackbone | GPT2Backbone | LinearAttentionBackbone, Field(discriminator="kind")] = (
-        MambaBackbone()
-    )
+    backbone: Backbone = MambaBackbone()
     layout: Literal["interleaved", "padded", "concatenated"] = "interleaved"
     training: Training = Training()
 
@@ -177,13 +118,21 @@ class DeepLearner(Config):
             return InContextModel(input_dim, self.backbone.build(2 * longest + 1), layout=self.layout)
 
     def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> TrainedModel:
-        """Train and return the model."""
+        """Train and return the model, on the device of this run."""
+        from iclab.device import training_device
         from iclab.pretraining import train
 
         own = stream.child("deep")
         model = self.build(prompts.ambient_dim, lengths, own)
         arguments = self.training.model_dump(exclude={"curriculum"})
-        _, record = train(model, prompts, stream=own, curriculum=self.training.make_curriculum(prompts), **arguments)
+        _, record = train(
+            model,
+            prompts,
+            stream=own,
+            curriculum=self.training.make_curriculum(prompts),
+            device=training_device(),
+            **arguments,
+        )
         return TrainedModel(model, tuple(_evaluations(record)))
 
     def check(self, name: str, prompts: SingleIndex, lengths: list[int]) -> None:
@@ -218,6 +167,14 @@ class DeepLearner(Config):
         evaluations = training.steps / training.evaluate_every * training.evaluation_prompts / 3
         tokens = 2 * training.num_examples * (training.steps * training.batch_size + evaluations)
         return (tokens + num_prompts * sum(lengths)) * self.backbone.token_seconds()
+
+    def gpu_seconds(self) -> float:
+        """Rough seconds of the training on one GPU; see `iclab.experiments.gpu_cost`."""
+        training = self.training
+        length = 2 * training.num_examples + 1
+        step = self.backbone.step_cost(float(length * training.batch_size), length)
+        evaluation = self.backbone.step_cost(float(length * training.evaluation_prompts), length)
+        return training.steps * (step.seconds + evaluation.seconds / 3 / training.evaluate_every)
 
 
 def _evaluations(record: TrainRecord) -> Iterator[tuple[int, float]]:

@@ -115,4 +115,9 @@ def seconds(config: ErrorConfig) -> float:
     )
 
 
-KIND = ExperimentKind(ErrorConfig, run_cell, seconds, read, check)
+def gpu_seconds(config: ErrorConfig) -> float:
+    """Rough seconds of the deep models' trainings on one GPU."""
+    return sum(section.gpu_seconds() for section in config.learners.values() if isinstance(section, DeepLearner))
+
+
+KIND = ExperimentKind(ErrorConfig, run_cell, seconds, read, check, gpu_seconds)

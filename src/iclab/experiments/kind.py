@@ -30,6 +30,7 @@ class ExperimentKind:
         run_cell: measures one cell. A function of the config alone.
         seconds: rough CPU seconds that one cell takes on one core of a laptop; see `forecast`.
         read: turns the results of all cells into figures, tables and findings.
+        gpu_seconds: rough seconds of a cell's trainings on one GPU, zero for a cell without any.
         check: raises `InputError` for configs that the types allow but the mathematics does not (``r > d``).
     """
 
@@ -38,6 +39,7 @@ class ExperimentKind:
     seconds: Callable[[Any], float]
     read: Callable[[Results], Reading]
     check: Callable[[Any], None] = lambda _: None
+    gpu_seconds: Callable[[Any], float] = lambda _: 0.0
 
     def forecast(self, config: Config) -> float | None:
         """Rough CPU seconds of a cell; ``None`` where ``seconds`` fails or gives no finite number >= 0.

@@ -65,6 +65,11 @@ class Resolved:
         seconds = total_forecast(self.kind, (cell.config for cell in self.cells))
         return math.nan if seconds is None else seconds
 
+    @property
+    def gpu_seconds(self) -> float:
+        """Rough seconds of all trainings of deep models on one GPU; zero without any."""
+        return sum(self.kind.gpu_seconds(cell.config) for cell in self.cells)
+
     def to_json(self) -> dict[str, Any]:
         """What ``config.json`` of a run folder holds; ``config`` is that of the first cell."""
         return {

@@ -62,6 +62,15 @@ def find_device(model: nn.Module, device: torch.device | str | None) -> torch.de
                 f"the model lies on the devices {', '.join(sorted(map(str, places)))}; expected one: name it as device"
             )
         return local_device(places.pop())
+    return local_device(named_device(device))
+
+
+def named_device(device: torch.device | str) -> torch.device:
+    """A device by its name.
+
+    Raises:
+        InputError: for one that is unknown or absent.
+    """
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError):
@@ -77,7 +86,7 @@ def find_device(model: nn.Module, device: torch.device | str | None) -> torch.de
         raise InputError(
             f"device is {device!r} and this machine has {torch.cuda.device_count()}; choose a lower number"
         )
-    return local_device(found)
+    return found
 
 
 def own_randomness(device: torch.device) -> AbstractContextManager[None]:

@@ -8,13 +8,14 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import save
 
 from iclab import __version__
+from iclab.device import on_device
 from iclab.errors import InputError, check_integer
 from iclab.evaluation.measurement import STATISTICS
 from iclab.experiments.identity import canonical_json
@@ -22,6 +23,7 @@ from iclab.experiments.registry import load_kind
 from iclab.experiments.validation import validate
 from iclab.runs.code_version import code_version
 from iclab.runs.environment import scan_backend
+from iclab.runs.place import Place
 from iclab.runs.signals import Stopped
 from iclab.runs.texts import one_line
 from iclab.runs.threads import torch_threads
@@ -54,14 +56,14 @@ class Failed:
     details: str
 
 
-def measure(cell: str, kind_name: str, config: dict[str, Any], threads: int) -> Measured | Failed:
+def measure(cell: str, kind_name: str, config: dict[str, Any], place: Place) -> Measured | Failed:
     """Run one cell. Whatever its code raises, exits or forks fails this cell alone.
 
     Args:
         cell: its id.
         kind_name: as the registry reads it.
         config: as JSON values.
-        threads: for torch.
+        place: threads and device.
 
     Raises:
         Stopped: the user told this process to stop; nothing else.
@@ -72,7 +74,7 @@ def measure(cell: str, kind_name: str, config: dict[str, Any], threads: int) -> 
             kind = load_kind(kind_name)
             code = code_version(kind_name)
             typed = validate(kind.config, config, f"cell {cell}: ")
-            with torch_threads(threads):
+            with torch_threads(place.threads), on_device(place.device):
                 record, values = encode(list(kind.run_cell(typed)))
     except Stopped:
         raise
@@ -82,7 +84,7 @@ def measure(cell: str, kind_name: str, config: dict[str, Any], threads: int) -> 
         return Failed(cell, _reason(error), "".join(traceback.format_exception(error)))
     seconds = round(time.monotonic() - start, 3)
     made_by = {"iclab": __version__, "code": code, "scan_backend": scan_backend()}
-    return Measured(cell, {**record, "seconds": seconds, "threads": threads, **made_by}, values)
+    return Measured(cell, {**record, "seconds": seconds, **asdict(place), **made_by}, values)
 
 
 @contextmanager

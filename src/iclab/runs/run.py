@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -19,6 +19,7 @@ from iclab.runs.code_version import code_version
 from iclab.runs.executors import Job, run_inline, run_local
 from iclab.runs.folder import RunFolder
 from iclab.runs.payload import Failed
+from iclab.runs.place import Place
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
 from iclab.runs.session import Session, recorded_kind_folder, recorded_session
@@ -57,12 +58,12 @@ class Crew:
 
     engine: Engine
     workers: int
-    threads: int
+    place: Place
 
     @property
     def parallel(self) -> int:
         """Cells that advance at full speed at once."""
-        return parallel_cells(self.threads, self.workers)
+        return parallel_cells(self.place.threads, self.workers)
 
 
 class RunInterrupted(Stopped):
@@ -76,6 +77,7 @@ def run_experiment(
     engine: Engine | None = None,
     workers: int | None = None,
     threads: int = 1,
+    device: str = "cpu",
     quiet: bool = False,
     stream: TextIO | None = None,
 ) -> Outcome:
@@ -91,14 +93,18 @@ def run_experiment(
             than one cell on more than one core.
         workers: processes of the local engine; by default as many as the cores carry.
         threads: of each cell.
+        device: where deep models are trained and evaluated: ``cpu``, ``cuda`` (``cuda:1``) or ``mps``; on another
+            device than the CPU the cells run one after the other in this process unless ``workers`` says otherwise.
         quiet: show no progress.
         stream: where progress is shown; standard error by default.
 
     Raises:
-        InputError: for a folder that holds something else, is in use, or has a changed cell, and for wrong arguments.
+        InputError: for a folder that holds something else, is in use, or has a changed cell, a device that is not here,
+            and wrong arguments.
         RunInterrupted: on Ctrl-C, SIGTERM and SIGHUP, after the workers were ended.
     """
     check_crew(threads, workers)
+    _check_device(device)
     if engine is not None and engine not in ENGINES:
         raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")
     if engine == "inline" and workers not in (None, 1):
@@ -111,18 +117,26 @@ def run_experiment(
     with stoppable() as stopping, run.open(experiment):
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
         pending = [cell for cell in resolved.cells if not is_finished(run.cell(cell.id))]
-        engine = engine or ("local" if len(pending) > 1 and available_cores() > 1 else "inline")
+        if engine is None:
+            shared = device == "cpu" or workers is not None
+            engine = "local" if shared and len(pending) > 1 and available_cores() > 1 else "inline"
         workers = (
             1 if engine == "inline" else min(workers or max(1, available_cores() // threads), max(len(pending), 1))
         )
         failed: dict[str, str] = {}
         if pending:
-            crew = Crew(engine, workers, threads)
+            crew = Crew(engine, workers, Place(threads, device))
             code = code_version(resolved.definition.kind)
             _warn_of_other_code(finished, code, stream)
             if not quiet:
                 _announce(resolved, pending, crew, stream)
-            execution = {"engine": engine, "workers": workers, "threads": threads, "cells": len(pending), "code": code}
+            execution = {
+                "engine": engine,
+                "workers": workers,
+                **asdict(crew.place),
+                "cells": len(pending),
+                "code": code,
+            }
             with recorded_session(run, execution, resolved.definition.folder, finished) as session:
                 failed = _run_cells(run, resolved, pending, crew, session, stopping, None if quiet else stream)
         return _finish(run, shown, experiment, failed)
@@ -161,7 +175,7 @@ def _run_cells(
     failed: dict[str, str] = {}
     ordered = list(jobs.values())
     inline = crew.engine == "inline"
-    outcomes = run_inline(ordered, crew.threads) if inline else run_local(ordered, crew.threads, crew.workers)
+    outcomes = run_inline(ordered, crew.place) if inline else run_local(ordered, crew.place, crew.workers)
     try:
         with show_progress(advance, stream, quiet=stream is None):
             for outcome in outcomes:
@@ -180,6 +194,13 @@ def _run_cells(
     finally:
         outcomes.close()
     return failed
+
+
+def _check_device(device: str) -> None:
+    if device != "cpu":
+        from iclab.pretraining.training_place import named_device
+
+        named_device(device)
 
 
 def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dict[str, str]) -> Outcome:

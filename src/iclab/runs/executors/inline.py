@@ -6,9 +6,10 @@ from collections.abc import Generator, Iterable
 
 from iclab.runs.executors.job import Job
 from iclab.runs.payload import Failed, Measured, measure
+from iclab.runs.place import Place
 
 
-def run_inline(jobs: Iterable[Job], threads: int) -> Generator[Measured | Failed, None, None]:
+def run_inline(jobs: Iterable[Job], place: Place) -> Generator[Measured | Failed, None, None]:
     """Run each job and yield what became of it."""
     for job in jobs:
-        yield measure(job.cell, job.kind, job.config, threads)
+        yield measure(job.cell, job.kind, job.config, place)

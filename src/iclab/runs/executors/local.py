@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any
@@ -20,11 +21,12 @@ from typing import Any
 from iclab.errors import check_integer
 from iclab.runs.executors.job import Job
 from iclab.runs.payload import Failed, Measured
+from iclab.runs.place import Place
 from iclab.runs.texts import one_line
 from iclab.runs.threads import set_thread_variables
 
 
-def run_local(jobs: Sequence[Job], threads: int, workers: int) -> Generator[Measured | Failed, None, None]:
+def run_local(jobs: Sequence[Job], place: Place, workers: int) -> Generator[Measured | Failed, None, None]:
     """Run the jobs on ``workers`` processes and yield what became of each, in the order in which they end.
 
     Closing the iterator, or an exception such as Ctrl-C, ends the workers.
@@ -33,7 +35,7 @@ def run_local(jobs: Sequence[Job], threads: int, workers: int) -> Generator[Meas
     for job in jobs:
         todo.put(job)
     outcomes: SimpleQueue[Measured | Failed] = SimpleQueue()
-    crew = [_Worker(todo, outcomes, threads) for _ in range(min(workers, len(jobs)))]
+    crew = [_Worker(todo, outcomes, place) for _ in range(min(workers, len(jobs)))]
     try:
         for worker in crew:
             worker.start()
@@ -47,9 +49,9 @@ def run_local(jobs: Sequence[Job], threads: int, workers: int) -> Generator[Meas
 class _Worker(Thread):
     """Keeps one process busy with jobs, and replaces it when it dies."""
 
-    def __init__(self, todo: SimpleQueue[Job], outcomes: SimpleQueue[Measured | Failed], threads: int) -> None:
+    def __init__(self, todo: SimpleQueue[Job], outcomes: SimpleQueue[Measured | Failed], place: Place) -> None:
         super().__init__(daemon=True)
-        self._todo, self._outcomes, self._threads = todo, outcomes, threads
+        self._todo, self._outcomes, self._place = todo, outcomes, place
         self._stopping = Event()
         self._starting = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -83,9 +85,8 @@ class _Worker(Thread):
             return Failed(job.cell, f"no worker process can be started: {error}", "")
         if process is None:
             return None
-        header, values = _ask(
-            process, {"cell": job.cell, "kind": job.kind, "config": job.config, "threads": self._threads}
-        )
+        request = {"cell": job.cell, "kind": job.kind, "config": job.config, **asdict(self._place)}
+        header, values = _ask(process, request)
         if header is None:
             code = _end(process)
             if self._stopping.is_set():
@@ -109,7 +110,7 @@ class _Worker(Thread):
                 _end(self._process)
                 self._process = None
             if self._process is None:
-                self._process = _start(self._threads)
+                self._process = _start(self._place.threads)
             return self._process
 
 

@@ -15,6 +15,7 @@ from threading import Thread
 from typing import Any, BinaryIO
 
 from iclab.runs.payload import Failed, measure
+from iclab.runs.place import Place
 
 
 def main() -> None:
@@ -60,7 +61,7 @@ def _end() -> None:
 
 
 def _answer(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    outcome = measure(job["cell"], job["kind"], job["config"], job["threads"])
+    outcome = measure(job["cell"], job["kind"], job["config"], Place(job["threads"], job["device"]))
     if isinstance(outcome, Failed):
         return {"reason": outcome.reason, "details": outcome.details, "size": 0}, b""
     return {"record": outcome.record, "size": len(outcome.values)}, outcome.values
