@@ -366,3 +366,36 @@ def test_forecast_and_continuation_are_announced(tmp_path, monkeypatch):
         "continuing: 1 of 2 cells are finished",
         "1 cell on 1 worker: about 5 min",
     ]
+
+
+def test_cells_of_another_run_are_taken_over(finished, tmp_path, capsys):
+    folder, resolved, _ = finished
+    wider = resolve(COIN, ["num_throws=2000", "seed=0..2"])
+    shared = {c.id for c in wider.cells} & {c.id for c in resolved.cells}
+    assert 0 < len(shared) < len(wider.cells)
+    run_experiment(wider, tmp_path / "wider", engine="inline", reuse=[folder])
+    assert f"{len(shared)} of {len(wider.cells)} cells taken from other runs" in capsys.readouterr().err
+    for cell in shared:
+        assert snapshot(tmp_path / "wider" / "cells" / cell) == snapshot(folder / "cells" / cell)
+    run_experiment(wider, tmp_path / "anew", engine="inline", quiet=True)
+    tables = [(tmp_path / name / "results.csv").read_bytes() for name in ("wider", "anew")]
+    assert tables[0] == tables[1]
+
+
+def test_cells_of_other_threads_or_other_code_are_not_taken_over(finished, copy, tmp_path, capsys, monkeypatch):
+    _, resolved, _ = finished
+    run_experiment(resolved, tmp_path / "two", engine="inline", threads=2, reuse=[copy])
+    assert "0 of 4 cells taken" in capsys.readouterr().err
+    monkeypatch.setattr("iclab.runs.run.code_version", lambda kind: "0123456789abcdef")
+    run_experiment(resolved, tmp_path / "changed", engine="inline", reuse=[copy])
+    assert "0 of 4 cells taken" in capsys.readouterr().err
+
+
+def test_what_is_no_run_or_was_damaged_is_not_taken_over(finished, copy, tmp_path):
+    _, resolved, _ = finished
+    with pytest.raises(InputError, match="expected the folder of a run"):
+        run_experiment(resolved, tmp_path / "new", reuse=[tmp_path / "nothing"], quiet=True)
+    values = copy / "cells" / resolved.cells[0].id / "values.safetensors"
+    values.write_bytes(values.read_bytes()[:-1])
+    with pytest.raises(InputError, match="was changed or cut"):
+        run_experiment(resolved, tmp_path / "new", reuse=[copy], quiet=True)

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 @click.option("--workers", type=click.IntRange(1), help="Processes of the local engine; by default all cores.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each cell.")
 @click.option("--device", default="cpu", show_default=True, help="Of deep models: cpu, cuda, cuda:1 or mps.")
+@click.option(
+    "--reuse",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Take finished cells of the same configuration from another run; may be repeated.",
+)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.pass_context
 def run_command(
@@ -34,6 +41,7 @@ def run_command(
     workers: int | None,
     threads: int,
     device: str,
+    reuse: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Run an experiment. The same command continues an interrupted run and retries failed cells.
@@ -54,7 +62,9 @@ def run_command(
     from iclab.runs.run import run_experiment
 
     resolved = resolve(name, check_overrides(context, overrides))
-    outcome = run_experiment(resolved, out, engine=engine, workers=workers, threads=threads, device=device, quiet=quiet)
+    outcome = run_experiment(
+        resolved, out, engine=engine, workers=workers, threads=threads, device=device, reuse=reuse, quiet=quiet
+    )
     for cell, reason in outcome.failed.items():
         click.echo(f"cell {cell} failed: {reason} (see {outcome.folder / 'cells' / cell / 'error.txt'})", err=True)
     _print(outcome)

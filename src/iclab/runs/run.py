@@ -22,6 +22,7 @@ from iclab.runs.payload import Failed
 from iclab.runs.place import Place
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
+from iclab.runs.reuse import take_finished
 from iclab.runs.session import Session, recorded_kind_folder, recorded_session
 from iclab.runs.signals import Stopped, Stopping, ending, stoppable
 from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure
@@ -78,6 +79,7 @@ def run_experiment(
     workers: int | None = None,
     threads: int = 1,
     device: str = "cpu",
+    reuse: Sequence[Path | str] = (),
     quiet: bool = False,
     stream: TextIO | None = None,
 ) -> Outcome:
@@ -95,6 +97,8 @@ def run_experiment(
         threads: of each cell.
         device: where deep models are trained and evaluated: ``cpu``, ``cuda`` (``cuda:1``) or ``mps``; on another
             device than the CPU the cells run one after the other in this process unless ``workers`` says otherwise.
+        reuse: folders of other runs; their finished cells of the same configuration, code, threads and device are taken
+            over instead of computed.
         quiet: show no progress.
         stream: where progress is shown; standard error by default.
 
@@ -114,7 +118,13 @@ def run_experiment(
     # A cell may change the working folder.
     run = RunFolder(shown.absolute())
     experiment = resolved.to_json()
+    place, code = Place(threads, device), code_version(resolved.definition.kind)
     with stoppable() as stopping, run.open(experiment):
+        if reuse:
+            missing = [cell.id for cell in resolved.cells if not is_finished(run.cell(cell.id))]
+            taken = take_finished(run, missing, [Path(other) for other in reuse], _described(code), place)
+            if not quiet:
+                say(stream, f"{taken} of {len(resolved.cells)} cells taken from other runs")
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
         pending = [cell for cell in resolved.cells if not is_finished(run.cell(cell.id))]
         if engine is None:
@@ -125,8 +135,7 @@ def run_experiment(
         )
         failed: dict[str, str] = {}
         if pending:
-            crew = Crew(engine, workers, Place(threads, device))
-            code = code_version(resolved.definition.kind)
+            crew = Crew(engine, workers, place)
             _warn_of_other_code(finished, code, stream)
             if not quiet:
                 _announce(resolved, pending, crew, stream)
@@ -231,8 +240,12 @@ def _announce(resolved: Resolved, pending: Sequence[Cell], crew: Crew, stream: T
         say(stream, f"{cells} on {workers}: about {format_seconds(seconds)}")
 
 
+def _described(code: str | None) -> str:
+    return code_of({"iclab": __version__, "code": code})
+
+
 def _warn_of_other_code(finished: Sequence[dict[str, Any]], code: str | None, stream: TextIO | None) -> None:
-    now = code_of({"iclab": __version__, "code": code})
+    now = _described(code)
     others = Counter(code_of(record) for record in finished)
     others.pop(now, None)
     if others:

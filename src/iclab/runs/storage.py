@@ -39,6 +39,14 @@ def write_cell(folder: Path, kind: str, config: dict[str, Any], measured: Measur
     (folder / ERROR).unlink(missing_ok=True)
 
 
+def copy_cell(source: Path, target: Path) -> None:
+    """Copy a finished cell, as `write_cell` writes it: its record last."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (VALUES, RECORD):
+        write_atomic(target / name, (source / name).read_bytes())
+    (target / ERROR).unlink(missing_ok=True)
+
+
 def write_failure(folder: Path, failed: Failed) -> None:
     """Write why a cell failed."""
     folder.mkdir(parents=True, exist_ok=True)
