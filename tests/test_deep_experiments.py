@@ -1,14 +1,18 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
 import yaml
 
-from iclab.device import on_device, training_device
 from iclab.errors import InputError
+from iclab.execution import Execution, executing
 from iclab.experiments import error
 from iclab.experiments.deep import DeepLearner, Growth
 from iclab.experiments.gpu_cost import StepCost
 from iclab.experiments.resolve import resolve
+from iclab.pretraining.trainer import Trainer
 from iclab.prompts import SingleIndex, Stream
 from iclab.runs.results import load_results
 from iclab.runs.run import run_experiment
@@ -113,9 +117,8 @@ def test_the_device_of_a_run_reaches_the_training_of_its_deep_models():
     if torch.cuda.is_available():
         pytest.skip("a machine with CUDA would train there")
     section = DeepLearner.model_validate(deep("mamba"))
-    with on_device("cuda"), pytest.raises(InputError, match="device is 'cuda'"):
+    with executing(Execution("cuda")), pytest.raises(InputError, match="device is 'cuda'"):
         section.learner(SingleIndex(4, 2, "he3"), Stream(3), [12])
-    assert training_device() == "cpu"
 
 
 @pytest.mark.parametrize(("device", "message"), [("tpu", "expected one of cpu, cuda, mps"), ("cuda:99", "device is")])
@@ -136,3 +139,64 @@ def test_the_forecast_for_a_gpu_counts_steps_and_the_slower_of_launching_and_com
     assert resolve("oh2025/alignment").gpu_seconds == 0
     paper, laptop = (resolve("oh2025/gate-ablation", [f"scale={scale}"]).gpu_seconds for scale in ("paper", "laptop"))
     assert paper > 10 * laptop > 0
+
+
+def test_a_training_is_done_once_and_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    section = DeepLearner.model_validate(deep("mamba"))
+    prompts, test = SingleIndex(4, 2, "he3"), SingleIndex(4, 2, "he3").sample(Stream(5), 8, 12, 2)
+    plain = section.learner(prompts, Stream(3), [12])
+    kept, taken = Execution(trainings=tmp_path / "a"), Execution(trainings=tmp_path / "b", shared=(tmp_path / "a",))
+
+    # Interrupted at step 7: what is left is a checkpoint of an earlier step.
+    taking = Trainer._take_step
+
+    def stop_at_seven(self, *arguments):
+        if self.step == 7:
+            raise KeyboardInterrupt
+        taking(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_take_step", stop_at_seven)
+    with executing(kept), pytest.raises(KeyboardInterrupt):
+        section.learner(prompts, Stream(3), [12])
+    steps = []
+    monkeypatch.setattr(Trainer, "_take_step", lambda self, *a: (steps.append(self.step), taking(self, *a)))
+    with executing(kept):
+        resumed = section.learner(prompts, Stream(3), [12])
+    assert 0 < steps[0] <= 7
+    assert steps[-1] == 11
+
+    # Finished: neither here nor from another run is a step taken again; another label is no other training.
+    steps.clear()
+    renamed = DeepLearner.model_validate(deep("mamba") | {"label": "something else"})
+    with executing(kept):
+        again = renamed.learner(prompts, Stream(3), [12])
+    with executing(taken):
+        copied = section.learner(prompts, Stream(3), [12])
+    assert steps == []
+    for model in (resumed, again, copied):
+        assert torch.equal(model.predict(test), plain.predict(test))
+        assert model.training_curve == plain.training_curve
+
+    # Another seed, law or code is another training.
+    with executing(kept):
+        section.learner(prompts, Stream(4), [12])
+        section.learner(SingleIndex(4, 2, "he2"), Stream(3), [12])
+    with executing(Execution(trainings=tmp_path / "a", computed_by="other code")):
+        section.learner(prompts, Stream(3), [12])
+    assert steps == [*range(12)] * 3
+    assert len(list((tmp_path / "a").iterdir())) == 4
+    described = [json.loads(path.read_text()) for path in (tmp_path / "a").glob("*/training.json")]
+    assert {d["seed"] for d in described} == {3, 4}
+
+
+def test_cells_with_one_training_wait_for_each_other(tmp_path):
+    section, prompts = DeepLearner.model_validate(deep("mamba")), SingleIndex(4, 2, "he3")
+
+    def learn(_):
+        with executing(Execution(trainings=tmp_path)):
+            return section.learner(prompts, Stream(3), [12]).training_curve
+
+    with ThreadPoolExecutor(3) as pool:
+        curves = list(pool.map(learn, range(3)))
+    assert curves[0] == curves[1] == curves[2]
+    assert len(list(tmp_path.iterdir())) == 1

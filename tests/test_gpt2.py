@@ -55,13 +55,15 @@ def test_rotated_products_depend_on_the_distance_alone() -> None:
     assert cos[0].tolist() == pytest.approx([math.cos(2.0 * 10000 ** (-i / 4)) for i in range(4)], abs=1e-12)
 
 
-def test_initial_weights_are_those_of_gpt2() -> None:
-    model = GPT2(64, 4, heads=4)
+@pytest.mark.parametrize("std", [0.02, 0.125])
+def test_initial_weights_are_those_of_gpt2(std: float) -> None:
+    model = GPT2(64, 4, heads=4) if std == 0.02 else GPT2(64, 4, heads=4, initial_std=std)
     for name, parameter in model.named_parameters():
         if name.endswith("c_proj.weight"):
-            assert abs(parameter.std().item() / (0.02 / math.sqrt(8)) - 1) < 0.05
+            assert abs(parameter.std().item() / (std / math.sqrt(8)) - 1) < 0.05
         elif parameter.ndim == 2:
-            assert abs(parameter.std().item() / 0.02 - 1) < 0.05
+            expected = 0.02 if name == "wpe.weight" else std
+            assert abs(parameter.std().item() / expected - 1) < 0.05
         else:
             assert (parameter == (0 if name.endswith("bias") else 1)).all()
     assert not {name for name in no_decay_names(model) if name.endswith(("c_attn.weight", "c_fc.weight", "wpe.weight"))}

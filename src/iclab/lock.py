@@ -16,11 +16,15 @@ LOCK = "lock"
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the folder's lock. The kernel releases it when the process ends, however it ends.
 
+    Args:
+        folder: it exists.
+        wait: until another process has released it.
+
     Raises:
-        InputError: if another process holds it, or the system or the file system has no locks.
+        InputError: if another process holds it and ``wait`` is off, or the system or the file system has no locks.
     """
     try:
         import fcntl  # numeric rooms import this module on systems without it too
@@ -29,7 +33,7 @@ def locked(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             raise InputError(
                 f"another process ({_holder(descriptor)}) is writing to {folder}; wait or choose another folder"

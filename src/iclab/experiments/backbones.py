@@ -74,12 +74,20 @@ class GPT2Backbone(Config):
     depth: int = Field(4, ge=1)
     heads: int = Field(4, ge=1)
     positions: Literal["learned", "none", "rotary"] = "learned"
+    initial_std: float = Field(0.02, gt=0)
 
     def build(self, length: int) -> nn.Module:
         """The backbone, with positions for ``length`` tokens."""
         from iclab.models import GPT2
 
-        return GPT2(self.width, self.depth, heads=self.heads, max_positions=length, positions=self.positions)
+        return GPT2(
+            self.width,
+            self.depth,
+            heads=self.heads,
+            max_positions=length,
+            positions=self.positions,
+            initial_std=self.initial_std,
+        )
 
     def token_seconds(self) -> float:
         """Rough seconds on one core for a token, forward and backward."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from iclab.pretraining import Curriculum, Ramp, TrainRecord
     from iclab.prompts import Prompts, SingleIndex, Stream
 
+_CHECKPOINTS = 20  # of a training; what is lost on a crash is a part of it
+
 
 class Growth(Config):
     """A scalar that grows in about ``stairs`` equal steps from ``start`` to the value that the prompts (for
@@ -118,21 +120,26 @@ class DeepLearner(Config):
             return InContextModel(input_dim, self.backbone.build(2 * longest + 1), layout=self.layout)
 
     def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> TrainedModel:
-        """Train and return the model, on the device of this run."""
-        from iclab.device import training_device
+        """Train and return the model, on the device of this run. What is left of an earlier attempt is gone on with."""
+        from iclab.execution import execution
+        from iclab.experiments.training_folder import training_folder
         from iclab.pretraining import train
 
         own = stream.child("deep")
         model = self.build(prompts.ambient_dim, lengths, own)
         arguments = self.training.model_dump(exclude={"curriculum"})
-        _, record = train(
-            model,
-            prompts,
-            stream=own,
-            curriculum=self.training.make_curriculum(prompts),
-            device=training_device(),
-            **arguments,
-        )
+        with training_folder(self._description(model, prompts, own)) as folder:
+            _, record = train(
+                model,
+                prompts,
+                stream=own,
+                curriculum=self.training.make_curriculum(prompts),
+                device=execution().device,
+                folder=folder,
+                checkpoint_every=max(1, self.training.steps // _CHECKPOINTS),
+                keep=1,
+                **arguments,
+            )
         return TrainedModel(model, tuple(_evaluations(record)))
 
     def check(self, name: str, prompts: SingleIndex, lengths: list[int]) -> None:
@@ -167,6 +174,20 @@ class DeepLearner(Config):
         evaluations = training.steps / training.evaluate_every * training.evaluation_prompts / 3
         tokens = 2 * training.num_examples * (training.steps * training.batch_size + evaluations)
         return (tokens + num_prompts * sum(lengths)) * self.backbone.token_seconds()
+
+    def _description(self, model: InContextModel, prompts: SingleIndex, stream: Stream) -> dict[str, Any]:
+        """What decides the training: the section but for what figures call it, the law, the streams and the sizes."""
+        from iclab.pretraining.identity import law_digest
+
+        return {
+            "section": self.model_dump(mode="json", exclude={"label", "role"}),
+            "model": model.settings(),
+            "ambient_dim": prompts.ambient_dim,
+            "intrinsic_dim": prompts.intrinsic_dim,
+            "sample": law_digest(prompts, stream),
+            "seed": stream.seed,
+            "stream": stream.path,
+        }
 
     def gpu_seconds(self) -> float:
         """Rough seconds of the training on one GPU; see `iclab.experiments.gpu_cost`."""

@@ -19,7 +19,7 @@ INITIAL_STD = 0.02
 class Projection(nn.Module):
     """``x W + b`` with ``W (in, out)``, drawn from ``N(0, std^2)``."""
 
-    def __init__(self, inputs: int, outputs: int, std: float = INITIAL_STD) -> None:
+    def __init__(self, inputs: int, outputs: int, std: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(inputs, outputs).normal_(std=std))
         self.bias = nn.Parameter(torch.zeros(outputs))
@@ -32,10 +32,10 @@ class Projection(nn.Module):
 class Attention(nn.Module):
     """Softmax attention. Shapes: B prompts, L tokens, H heads of size h, width M = H h."""
 
-    def __init__(self, width: int, heads: int, residual_std: float) -> None:
+    def __init__(self, width: int, heads: int, std: float, residual_std: float) -> None:
         super().__init__()
         self.heads = heads
-        self.c_attn = Projection(width, 3 * width)
+        self.c_attn = Projection(width, 3 * width, std)
         self.c_proj = Projection(width, width, residual_std)
 
     def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,9 +66,9 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """``W2 gelu(W1 x)`` of inner width 4 M, with the tanh form of gelu."""
 
-    def __init__(self, width: int, residual_std: float) -> None:
+    def __init__(self, width: int, std: float, residual_std: float) -> None:
         super().__init__()
-        self.c_fc = Projection(width, 4 * width)
+        self.c_fc = Projection(width, 4 * width, std)
         self.c_proj = Projection(4 * width, width, residual_std)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,13 +79,13 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """``x + attention(norm x)``, then ``x + network(norm x)``."""
 
-    def __init__(self, width: int, heads: int, depth: int, norm_eps: float) -> None:
+    def __init__(self, width: int, heads: int, depth: int, norm_eps: float, std: float) -> None:
         super().__init__()
-        residual_std = INITIAL_STD / math.sqrt(2 * depth)
+        residual_std = std / math.sqrt(2 * depth)
         self.ln_1 = nn.LayerNorm(width, eps=norm_eps)
-        self.attn = Attention(width, heads, residual_std)
+        self.attn = Attention(width, heads, std, residual_std)
         self.ln_2 = nn.LayerNorm(width, eps=norm_eps)
-        self.mlp = FeedForward(width, residual_std)
+        self.mlp = FeedForward(width, std, residual_std)
 
     def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
         """``(B, L, M)`` -> output, keys and values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +38,14 @@ def draw_sample(prompts: PromptDistribution, stream: Stream) -> dict[str, Tensor
     """A few prompts by which a law of any family is known again: a changed link, support or noise changes them."""
     chunk = prompts.draw_chunk(stream.child("identity").at(0), _EXAMPLES, 1, torch.float32)
     return {"inputs": chunk.inputs, "labels": chunk.labels}
+
+
+def law_digest(prompts: PromptDistribution, stream: Stream) -> str:
+    """Hexadecimal hash of the numbers of that sample."""
+    content = hashlib.blake2b(digest_size=8)
+    for tensor in draw_sample(prompts, stream).values():
+        content.update(tensor.contiguous().numpy().tobytes())
+    return content.hexdigest()
 
 
 def check_same(

@@ -15,7 +15,7 @@ from iclab.lock import is_lock, locked
 from iclab.runs.consistency import contradiction
 from iclab.runs.storage import is_finished
 
-CONFIG, ENVIRONMENT, CELLS = "config.json", "environment.json", "cells"
+CONFIG, ENVIRONMENT, CELLS, TRAININGS = "config.json", "environment.json", "cells", "trainings"
 
 
 class RunFolder:

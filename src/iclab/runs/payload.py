@@ -8,16 +8,16 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import save
 
 from iclab import __version__
-from iclab.device import on_device
 from iclab.errors import InputError, check_integer
 from iclab.evaluation.measurement import STATISTICS
+from iclab.execution import executing
 from iclab.experiments.identity import canonical_json
 from iclab.experiments.registry import load_kind
 from iclab.experiments.validation import validate
@@ -74,7 +74,7 @@ def measure(cell: str, kind_name: str, config: dict[str, Any], place: Place) -> 
             kind = load_kind(kind_name)
             code = code_version(kind_name)
             typed = validate(kind.config, config, f"cell {cell}: ")
-            with torch_threads(place.threads), on_device(place.device):
+            with torch_threads(place.threads), executing(place.execution(code)):
                 record, values = encode(list(kind.run_cell(typed)))
     except Stopped:
         raise
@@ -84,7 +84,7 @@ def measure(cell: str, kind_name: str, config: dict[str, Any], place: Place) -> 
         return Failed(cell, _reason(error), "".join(traceback.format_exception(error)))
     seconds = round(time.monotonic() - start, 3)
     made_by = {"iclab": __version__, "code": code, "scan_backend": scan_backend()}
-    return Measured(cell, {**record, "seconds": seconds, **asdict(place), **made_by}, values)
+    return Measured(cell, {**record, "seconds": seconds, **place.recorded, **made_by}, values)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -17,7 +17,7 @@ from iclab.experiments.resolve import Cell, Resolved
 from iclab.experiments.safe_reading import read_and_draw
 from iclab.runs.code_version import code_version
 from iclab.runs.executors import Job, run_inline, run_local
-from iclab.runs.folder import RunFolder
+from iclab.runs.folder import TRAININGS, RunFolder
 from iclab.runs.payload import Failed
 from iclab.runs.place import Place
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
@@ -118,11 +118,14 @@ def run_experiment(
     # A cell may change the working folder.
     run = RunFolder(shown.absolute())
     experiment = resolved.to_json()
-    place, code = Place(threads, device), code_version(resolved.definition.kind)
+    others = [Path(other).absolute() for other in reuse]
+    shared = tuple(str(other / TRAININGS) for other in others)
+    place = Place(threads, device, str(run.path / TRAININGS), shared)
+    code = code_version(resolved.definition.kind)
     with stoppable() as stopping, run.open(experiment):
-        if reuse:
+        if others:
             missing = [cell.id for cell in resolved.cells if not is_finished(run.cell(cell.id))]
-            taken = take_finished(run, missing, [Path(other) for other in reuse], _described(code), place)
+            taken = take_finished(run, missing, others, _described(code), place)
             if not quiet:
                 say(stream, f"{taken} of {len(resolved.cells)} cells taken from other runs")
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
@@ -142,7 +145,7 @@ def run_experiment(
             execution = {
                 "engine": engine,
                 "workers": workers,
-                **asdict(crew.place),
+                **crew.place.recorded,
                 "cells": len(pending),
                 "code": code,
             }

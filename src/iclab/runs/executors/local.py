@@ -85,7 +85,7 @@ class _Worker(Thread):
             return Failed(job.cell, f"no worker process can be started: {error}", "")
         if process is None:
             return None
-        request = {"cell": job.cell, "kind": job.kind, "config": job.config, **asdict(self._place)}
+        request = {"cell": job.cell, "kind": job.kind, "config": job.config, "place": asdict(self._place)}
         header, values = _ask(process, request)
         if header is None:
             code = _end(process)

@@ -61,7 +61,7 @@ def _end() -> None:
 
 
 def _answer(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    outcome = measure(job["cell"], job["kind"], job["config"], Place(job["threads"], job["device"]))
+    outcome = measure(job["cell"], job["kind"], job["config"], Place(**job["place"]))
     if isinstance(outcome, Failed):
         return {"reason": outcome.reason, "details": outcome.details, "size": 0}, b""
     return {"record": outcome.record, "size": len(outcome.values)}, outcome.values
