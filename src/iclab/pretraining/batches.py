@@ -100,7 +100,7 @@ class Batches:
 
         def draw(step: int) -> list[MicroBatch]:
             parts = self.draw(step)
-            return [MicroBatch(_pinned(part.prompts), part.first_chunk) for part in parts] if pin else parts
+            return [MicroBatch(part.prompts.pinned(), part.first_chunk) for part in parts] if pin else parts
 
         with ThreadPoolExecutor(1, "iclab-prefetch") as pool:
             waiting = deque(pool.submit(draw, step) for step in range(first, min(first + 1, stop)))
@@ -109,14 +109,3 @@ class Batches:
                 if step + 1 < stop:
                     waiting.append(pool.submit(draw, step + 1))
                 yield batch
-
-
-def _pinned(prompts: Prompts) -> Prompts:
-    return Prompts(
-        prompts.inputs.pin_memory(),
-        prompts.labels.pin_memory(),
-        prompts.num_examples,
-        None if prompts.targets is None else prompts.targets.pin_memory(),
-        None if prompts.directions is None else prompts.directions.pin_memory(),
-        trusted=True,
-    )

@@ -3,7 +3,30 @@
 from iclab.prompts.batch import Prompts
 from iclab.prompts.distribution import CHUNK, PromptDistribution
 from iclab.prompts.inputs import INPUT_LAWS, InputLaw
+from iclab.prompts.labelled_vectors import LabelledVectors
+from iclab.prompts.outlier_classification import OutlierClassification
+from iclab.prompts.outlier_prompts import OutlierPrompts
+from iclab.prompts.outlier_rules import LABEL_RULES, PLACEMENTS, SAMPLINGS, OutlierRules
 from iclab.prompts.single_index import SingleIndex
 from iclab.prompts.stream import Stream
+from iclab.prompts.task_pairs import task_pairs
+from iclab.prompts.vector_classification import VectorClassification
 
-__all__ = ["CHUNK", "INPUT_LAWS", "InputLaw", "PromptDistribution", "Prompts", "SingleIndex", "Stream"]
+__all__ = [
+    "CHUNK",
+    "INPUT_LAWS",
+    "LABEL_RULES",
+    "PLACEMENTS",
+    "SAMPLINGS",
+    "InputLaw",
+    "LabelledVectors",
+    "OutlierClassification",
+    "OutlierPrompts",
+    "OutlierRules",
+    "PromptDistribution",
+    "Prompts",
+    "SingleIndex",
+    "Stream",
+    "VectorClassification",
+    "task_pairs",
+]

@@ -5,7 +5,9 @@ Shapes: B prompts, N context examples, Q queries, d ambient dimension.
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field, fields, replace
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,12 +15,22 @@ from torch import Tensor
 from iclab.errors import InputError, check_integer
 from iclab.prompts.values import check_finite, check_unit, real_tensor
 
-__all__ = ["Prompts", "check_finite"]
+__all__ = ["PER_POSITION", "PER_PROMPT", "Prompts", "check_finite"]
+
+PER_PROMPT = {"per": "prompt"}
+"""Metadata of a field of `Prompts` whose tensor has one row for each prompt, ``(B, ...)``."""
+PER_POSITION = {"per": "position"}
+"""Metadata of a field of `Prompts` whose tensor has one row for each input, ``(B, N+Q, ...)``."""
+
+_Batch = TypeVar("_Batch", bound="Prompts")
 
 
 @dataclass(frozen=True)
 class Prompts:
     """A batch of prompts: the first ``num_examples`` positions are the context, the rest are queries.
+
+    A family whose prompts carry more latents derives from this class: a field whose metadata are `PER_PROMPT` or
+    `PER_POSITION` is cut, joined and moved with the rest.
 
     Attributes:
         inputs: ``(B, N+Q, d)``.
@@ -35,14 +47,19 @@ class Prompts:
             whose length is not 1 to within rounding of their dtype.
     """
 
-    inputs: Tensor
-    labels: Tensor
+    inputs: Tensor = field(metadata=PER_POSITION)
+    labels: Tensor = field(metadata=PER_POSITION)
     num_examples: int
-    targets: Tensor | None = None
-    directions: Tensor | None = None
+    targets: Tensor | None = field(default=None, metadata=PER_POSITION)
+    directions: Tensor | None = field(default=None, metadata=PER_PROMPT)
     trusted: InitVar[bool] = field(default=False, kw_only=True)
 
     def __post_init__(self, trusted: bool) -> None:
+        self._check_shapes()
+        if not trusted:
+            self._check_values()
+
+    def _check_shapes(self) -> None:
         for name in ("inputs", "labels", "targets", "directions"):
             tensor = getattr(self, name)
             if tensor is None and name in ("targets", "directions"):
@@ -64,8 +81,6 @@ class Prompts:
             raise InputError(f"targets have shape {tuple(self.targets.shape)}; expected {(batch, length)}")
         if self.directions is not None and tuple(self.directions.shape) != (batch, dim):
             raise InputError(f"directions have shape {tuple(self.directions.shape)}; expected {(batch, dim)}")
-        if not trusted:
-            self._check_values()
 
     def _check_values(self) -> None:
         check_finite("an input", self.inputs)
@@ -121,53 +136,47 @@ class Prompts:
             raise InputError("these prompts carry no clean targets; score against the noisy labels instead")
         return self.targets[:, self.num_examples :]
 
-    def prefix(self, num_examples: int) -> Prompts:
+    def prefix(self, num_examples: int) -> Self:
         """The same prompts cut to their first ``num_examples`` examples, with all queries."""
-        num_examples = check_integer("num_examples", num_examples, 0, self.num_examples)
-        if num_examples == self.num_examples:
+        count = check_integer("num_examples", num_examples, 0, self.num_examples)
+        if count == self.num_examples:
             return self
-        return replace(
-            self,
-            inputs=torch.cat([self.inputs[:, :num_examples], self.queries], 1),
-            labels=torch.cat([self.labels[:, :num_examples], self.query_labels], 1),
-            targets=None
-            if self.targets is None
-            else torch.cat([self.targets[:, :num_examples], self.query_targets], 1),
-            num_examples=num_examples,
-            trusted=True,
-        )
 
-    def __getitem__(self, rows: slice) -> Prompts:
+        def cut(tensor: Tensor, per: str) -> Tensor:
+            return torch.cat([tensor[:, :count], tensor[:, self.num_examples :]], 1) if per == "position" else tensor
+
+        return self._map(cut, num_examples=count)
+
+    def __getitem__(self, rows: slice) -> Self:
         """A sub-batch: ``prompts[10:20]``."""
         if not isinstance(rows, slice):
             raise InputError(f"prompts are indexed by {rows!r}; expected a slice such as prompts[0:8]")
-        return replace(
-            self,
-            inputs=self.inputs[rows],
-            labels=self.labels[rows],
-            targets=None if self.targets is None else self.targets[rows],
-            directions=None if self.directions is None else self.directions[rows],
-            trusted=True,
-        )
+        return self._map(lambda tensor, per: tensor[rows])
 
-    def to(self, *args: object, **kwargs: object) -> Prompts:
-        """Every tensor moved or converted as by ``torch.Tensor.to``."""
+    def to(self, *args: object, **kwargs: object) -> Self:
+        """Every tensor moved or converted as by ``torch.Tensor.to``; indices and marks only change place."""
+        inputs = self.inputs.to(*args, **kwargs)  # type: ignore[arg-type]
 
-        def move(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.to(*args, **kwargs)  # type: ignore[arg-type]
+        def move(tensor: Tensor, per: str) -> Tensor:
+            if tensor is self.inputs:
+                return inputs
+            return tensor.to(*args, **kwargs) if tensor.is_floating_point() else tensor.to(inputs.device)  # type: ignore[arg-type]
 
-        return replace(
-            self,
-            inputs=self.inputs.to(*args, **kwargs),  # type: ignore[arg-type]
-            labels=self.labels.to(*args, **kwargs),  # type: ignore[arg-type]
-            targets=move(self.targets),
-            directions=move(self.directions),
-            trusted=True,
-        )
+        return self._map(move)
+
+    def pinned(self) -> Self:
+        """Every tensor in page-locked memory, from which a GPU copies while the CPU goes on."""
+        return self._map(lambda tensor, _: tensor.pin_memory())
+
+    def _map(self, change: Callable[[Tensor, str], Tensor], **changes: object) -> Self:
+        """These prompts with every tensor changed; ``change`` is told what it has a row for (prompt or position)."""
+        tensors = {f.name: (getattr(self, f.name), f.metadata["per"]) for f in fields(self) if "per" in f.metadata}
+        new = {name: change(tensor, per) for name, (tensor, per) in tensors.items() if tensor is not None}
+        return replace(self, **new, **changes, trusted=True)  # type: ignore[arg-type]
 
     @staticmethod
-    def cat(batches: list[Prompts]) -> Prompts:
-        """Join batches along the prompts.
+    def cat(batches: list[_Batch]) -> _Batch:
+        """Join batches along the prompts. What one of them lacks (clean targets, the latents of a family) is dropped.
 
         Raises:
             InputError: without a batch, or where context lengths, numbers of queries or dimensions differ.
@@ -181,18 +190,12 @@ class Prompts:
                     f"batches of {first.num_examples} and {batch.num_examples} examples, with inputs of shape "
                     f"{tuple(first.inputs.shape)} and {tuple(batch.inputs.shape)}; expected the same N, Q and d"
                 )
-        targets = [b.targets for b in batches]
-        directions = [b.directions for b in batches]
-        return Prompts(
-            inputs=torch.cat([b.inputs for b in batches]),
-            labels=torch.cat([b.labels for b in batches]),
-            num_examples=first.num_examples,
-            targets=None if any(t is None for t in targets) else torch.cat([t for t in targets if t is not None]),
-            directions=None
-            if any(t is None for t in directions)
-            else torch.cat([t for t in directions if t is not None]),
-            trusted=True,
-        )
+        common = next(kind for kind in type(first).__mro__ if all(isinstance(batch, kind) for batch in batches))
+        joined = {f.name: getattr(first, f.name) for f in fields(common)}
+        for name in (f.name for f in fields(common) if "per" in f.metadata):
+            tensors = [getattr(batch, name) for batch in batches]
+            joined[name] = None if any(t is None for t in tensors) else torch.cat(tensors)
+        return common(**joined, trusted=True)
 
     @staticmethod
     def from_arrays(

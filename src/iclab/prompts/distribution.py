@@ -68,10 +68,17 @@ class PromptDistribution(ABC):
             2 * size,
         )
         first, last = start // CHUNK, (start + num_prompts - 1) // CHUNK
+        chunks = self._draw_chunks(stream, first, last - first + 1, num_examples, num_queries, dtype)
+        whole = chunks[0] if len(chunks) == 1 else Prompts.cat(chunks)
+        offset = start - first * CHUNK
+        return whole if num_prompts == whole.batch_size else whole[offset : offset + num_prompts]
+
+    def _draw_chunks(
+        self, stream: Stream, first: int, count: int, num_examples: int, num_queries: int, dtype: torch.dtype
+    ) -> list[Prompts]:
+        """The chunks number ``first`` to ``first + count - 1`` of a stream, in order, one or more in each batch."""
 
         def draw(chunk: int) -> Prompts:
             return self.draw_chunk(stream.at(first + chunk), num_examples, num_queries, dtype)
 
-        chunks = list(map_in_order(draw, last - first + 1))
-        offset = start - first * CHUNK
-        return Prompts.cat(chunks)[offset : offset + num_prompts]
+        return list(map_in_order(draw, count))

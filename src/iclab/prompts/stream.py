@@ -15,6 +15,7 @@ from iclab.errors import InputError, check_integer
 _WORDS = 624  # state words of the Mersenne Twister
 _OFFSET = 24  # bytes before them in torch's serialised generator state
 _PROBE = 0x9E3779B9
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Stream:
         return np.random.Generator(np.random.PCG64DXSM(int.from_bytes(digest, "little")))
 
     def _key(self, index: int) -> bytes:
-        return json.dumps([self.seed, *self.path, index], separators=(",", ":")).encode()
+        return _ENCODER.encode([self.seed, *self.path, index]).encode()
 
 
 @cache

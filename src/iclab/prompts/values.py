@@ -1,6 +1,11 @@
-"""Checks of the numbers in a batch: finite, of unit length, and real when they come from a user's arrays."""
+"""Checks of numbers: finite, in range, of unit length, and real when they come from a user's arrays."""
 
 from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 import torch
@@ -20,6 +25,29 @@ def check_finite(name: str, tensor: Tensor, advice: str = "remove or impute them
         return tensor
     place = tuple(int(i) for i in (~torch.isfinite(tensor)).nonzero()[0])
     raise InputError(f"{name} is {float(tensor[place])} at {place}; expected finite numbers ({advice})")
+
+
+def check_real(name: str, value: object, low: float = -float("inf"), high: float = float("inf")) -> float:
+    """Return ``value`` as a finite ``float`` in ``[low, high]``; raise `InputError` otherwise, also for booleans."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else float("nan")
+    if math.isfinite(number) and low <= number <= high:
+        return number
+    bounds = {
+        (True, True): f"in [{low:g}, {high:g}]",
+        (True, False): f">= {low:g}",
+        (False, True): f"<= {high:g}",
+    }
+    wanted = bounds.get((math.isfinite(low), math.isfinite(high)), "")
+    raise InputError(f"{name} is {value!r}; expected a finite number {wanted}".rstrip())
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
+    """Return ``value`` if it is one of ``choices``; raise `InputError` otherwise, with the nearest one."""
+    if isinstance(value, str) and value in choices:
+        return value
+    near = difflib.get_close_matches(str(value), choices, 1)
+    hint = f" (do you mean {near[0]!r}?)" if near else ""
+    raise InputError(f"{name} is {value!r}; expected one of {', '.join(choices)}{hint}")
 
 
 def check_unit(name: str, vectors: Tensor) -> None:

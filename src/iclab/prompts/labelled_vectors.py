@@ -1,0 +1,169 @@
+"""`LabelledVectors`: a user's own vectors and their classes, from arrays or from a CSV or NPZ file."""
+
+from __future__ import annotations
+
+import csv
+import math
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from iclab.errors import InputError
+from iclab.prompts.values import real_tensor
+
+
+class LabelledVectors:
+    """Vectors and their classes, checked.
+
+    Args:
+        vectors: ``(n, d)`` finite numbers, not all rows equal.
+        classes: ``(n,)`` integers or strings, at least two of each of at least two classes.
+        triggered: ``(n, d)``, the same items with a trigger, or ``None``.
+
+    Attributes:
+        vectors, triggered: float64 tensors.
+        names: the classes, sorted.
+        indices: ``(n,)`` int64, the index into ``names`` of each vector.
+
+    Raises:
+        InputError: for anything else.
+    """
+
+    def __init__(self, vectors: object, classes: object, triggered: object = None) -> None:
+        self.vectors = _matrix("vectors", vectors)
+        self.triggered = None if triggered is None else _matrix("triggered", triggered)
+        if self.triggered is not None:
+            if self.triggered.shape != self.vectors.shape:
+                raise InputError(
+                    f"triggered has shape {tuple(self.triggered.shape)} for vectors of shape "
+                    f"{tuple(self.vectors.shape)}; expected one triggered version of each vector"
+                )
+            if torch.equal(self.triggered, self.vectors):
+                raise InputError("triggered equals vectors; expected the trigger to change something")
+        self.names, self.indices = _classes(classes, len(self.vectors))
+        self.centre_and_spread()
+
+    @property
+    def classes(self) -> np.ndarray:
+        """``(n,)``: the class of each vector."""
+        return np.asarray(self.names)[self.indices.numpy()]
+
+    def centre_and_spread(self) -> tuple[Tensor, float]:
+        """``(d,)`` mean of the vectors, and their root mean square distance from it."""
+        largest = float(self.vectors.abs().max())
+        if largest > 1e150:
+            raise InputError(f"a vector has an entry of size {largest:.3g}; expected at most 1e150 (divide them all)")
+        centre = self.vectors.mean(0)
+        spread = float((self.vectors - centre).square().sum(1).mean().sqrt())
+        if spread <= 1e-12 * largest:
+            raise InputError(f"all {len(self.vectors)} vectors are equal; expected vectors that differ")
+        return centre, spread
+
+    @classmethod
+    def from_npz(cls, path: str | Path, vectors: str = "vectors", classes: str = "classes") -> LabelledVectors:
+        """Read the arrays of these names, and ``triggered`` where the file holds it, from a NumPy archive.
+
+        Raises:
+            InputError: for a file that cannot be read, lacks an array or holds Python objects, and as the class.
+        """
+        try:
+            with open(path, "rb") as file:
+                archive = np.load(file, allow_pickle=False)
+                if not isinstance(archive, np.lib.npyio.NpzFile):
+                    raise InputError(f"{path} holds one array; expected an .npz archive with {vectors} and {classes}")
+                for name in (vectors, classes):
+                    if name not in archive:
+                        held = ", ".join(archive.files) or "nothing"
+                        raise InputError(f"{path} has no array {name!r}; it holds {held}")
+                arrays = {name: archive[name] for name in (vectors, classes, "triggered") if name in archive}
+        except InputError:
+            raise
+        except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(f"{path} cannot be read as an .npz archive of plain arrays: {_reason(error)}") from None
+        return cls(arrays[vectors], arrays[classes], arrays.get("triggered"))
+
+    @classmethod
+    def from_csv(cls, path: str | Path, label: str = "label") -> LabelledVectors:
+        """Read a CSV file whose first line names the columns: ``label`` the class, all others numbers.
+
+        Classes that are all integers are read as such, other ones as text.
+
+        Raises:
+            InputError: for a file that cannot be read, lacks the column, has lines of different lengths or an entry
+                that is no finite number, with its line and column, and as the class.
+        """
+        try:
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                reader = csv.reader(file, strict=True)
+                rows = [(reader.line_num, row) for row in reader if row]
+        except (OSError, ValueError, csv.Error) as error:
+            raise InputError(f"{path} cannot be read as a CSV file: {_reason(error)}") from None
+        if len(rows) < 2:
+            raise InputError(f"{path} has {len(rows)} lines; expected the names of the columns and a line a vector")
+        header = [name.strip() for name in rows[0][1]]
+        if header.count(label) != 1 or len(header) < 2:
+            raise InputError(
+                f"{path} has the columns {', '.join(header[:8])}{', ...' if len(header) > 8 else ''}; "
+                f"expected one named {label!r} and at least one other (label= names the column of the classes)"
+            )
+        place = header.index(label)
+        vectors, classes = [], []
+        for line, row in rows[1:]:
+            if len(row) != len(header):
+                raise InputError(f"{path}, line {line}: {len(row)} entries; expected {len(header)}, as in the first")
+            classes.append(row[place].strip())
+            vectors.append([_number(f"{path}, line {line}", header[k], row[k]) for k in range(len(row)) if k != place])
+        return cls(np.array(vectors), _integers(classes))
+
+
+def _matrix(name: str, value: object) -> Tensor:
+    try:
+        shape = tuple(np.shape(value))  # type: ignore[arg-type]
+    except ValueError:  # rows of different lengths: reported below
+        shape = (1, 1)
+    if len(shape) != 2 or 0 in shape:
+        raise InputError(f"{name} have shape {shape}; expected (number of vectors, dimension)")
+    return real_tensor(name, value, 2, torch.float64)
+
+
+def _classes(classes: object, count: int) -> tuple[tuple[int | str, ...], Tensor]:
+    array = classes.numpy() if isinstance(classes, Tensor) else np.asarray(classes)
+    if array.dtype.kind == "O" and all(isinstance(entry, str) for entry in array.ravel()):
+        array = array.astype(str)
+    if array.dtype.kind not in "iubU":
+        raise InputError(f"classes are of type {array.dtype}; expected integers or strings")
+    if array.shape != (count,):
+        raise InputError(f"classes have shape {array.shape} for {count} vectors; expected one class a vector")
+    names, indices, sizes = np.unique(array, return_inverse=True, return_counts=True)
+    if len(names) < 2 or sizes.min() < 2:
+        found = ", ".join(f"{size} of class {name}" for name, size in zip(names[:8], sizes, strict=False))
+        raise InputError(f"there are vectors {found}; expected two classes or more, with two vectors each or more")
+    return tuple(names.tolist()), torch.from_numpy(indices.astype(np.int64))
+
+
+def _number(where: str, column: str, text: str) -> float:
+    try:
+        number = math.nan if "_" in text else float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{where}, column {column!r}: {text!r} is no finite number (remove or impute it)")
+    return number
+
+
+def _integers(texts: list[str]) -> np.ndarray:
+    """``texts`` as integers if all are."""
+    try:
+        return np.array([int(text) for text in texts])
+    except (ValueError, OverflowError):
+        return np.array(texts)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, without the path that some have."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.partition("\n")[0] or type(error).__name__

@@ -1,0 +1,204 @@
+"""What all laws of two-class prompts with outliers share: tasks, patterns, outliers and labels, drawn for many chunks.
+
+Shapes: B prompts, N context examples, Q queries, d ambient dimension, C chunks of 8 prompts.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from iclab.errors import InputError
+from iclab.parallel import map_in_order
+from iclab.prompts.batch import Prompts
+from iclab.prompts.distribution import CHUNK, PromptDistribution
+from iclab.prompts.outlier_prompts import OutlierPrompts, sign_of
+from iclab.prompts.outlier_rules import OutlierRules
+from iclab.prompts.stream import Stream
+from iclab.prompts.task_pairs import task_pairs
+from iclab.prompts.values import check_choice, check_finite, check_real
+
+_GROUP = 32  # chunks that are put together at once: small operations cost the same for one as for all
+_PATTERN, _SOURCE, _SIZE, _OUTLIER, _KIND, _LABEL = range(6)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What the inputs of ``B = 8 C`` prompts are made of.
+
+    Attributes:
+        patterns: ``(B, N+Q)`` int64.
+        outliers: ``(B, N)`` bool.
+        kinds: ``(B, N)`` int64, which of the law's outliers an example would carry.
+        sources, sizes: ``(B, N+Q)``, float64 and uniform on (0, 1): for the law's own use.
+        prompts: ``(B,)`` float64 and uniform on (0, 1): likewise, one for each prompt.
+        extras: ``C`` tensors of the law's own, one a chunk; empty unless it overrides ``_extra``.
+    """
+
+    patterns: Tensor
+    outliers: Tensor
+    kinds: Tensor
+    sources: Tensor
+    sizes: Tensor
+    prompts: Tensor
+    extras: list[Tensor]
+
+
+class TwoClassDistribution(PromptDistribution):
+    """Prompts whose task is an ordered pair of patterns and whose context may hold outliers.
+
+    Each prompt's task is uniform on ``task_pairs``. Each input, query or example, has the task's first pattern (label
+    +1) or its second (-1) with probability 1/2. `OutlierRules` says which examples are outliers and what labels they
+    show; queries are clean. Families say what the inputs are.
+
+    Numbers are drawn in the same order whatever the options. So two laws over the same patterns give, from the same
+    stream, prompts with the same patterns and, over the same tasks, with the same tasks and clean parts: their results
+    can be compared in pairs.
+    """
+
+    task_pairs: list[tuple[int, int]]
+    rules: OutlierRules
+    outlier_size: float
+    input_noise: float
+    num_kinds: int
+    _fixed: dict[str, Any]  # the arguments that make the patterns
+    _options: dict[str, Any]  # the other ones
+
+    def _choose(self, options: dict[str, Any], patterns: int, stream: Stream) -> None:
+        """Set everything but the patterns, of which there are so many."""
+        self._options = options
+        self.task_pairs = task_pairs(options["tasks"], patterns, stream.child("tasks"))
+        self._pairs = torch.tensor(self.task_pairs)
+        rules = ("outlier_fraction", "label_rule", "target_label", "placement", "sampling")
+        self.rules = OutlierRules(*(options[name] for name in rules))
+        self.outlier_size = check_real("outlier_size", options["outlier_size"], 0)
+        self.input_noise = check_real("input_noise", options["input_noise"], 0)
+
+    @abstractmethod
+    def _set(self, options: dict[str, Any]) -> None:
+        """`_choose`, and what a family adds to it."""
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments that make this law again, without tensors of a user's data."""
+        return self._fixed | self._options
+
+    def replace(self, **changes: Any) -> Self:
+        """Another law over the same patterns: the test law of a training law, say.
+
+        Raises:
+            InputError: as the constructor; also for what would change the patterns, and unknown names.
+        """
+        for name in changes:
+            if name in self._fixed:
+                raise InputError(f"replace keeps the patterns and {name} would change them; make a new law instead")
+            check_choice("an argument of replace", name, list(self._options))
+        law = copy.copy(self)
+        law._set(self._options | changes)
+        return law
+
+    @abstractmethod
+    def _inputs(self, draws: Draws, out: Tensor) -> None:
+        """Fill ``out (B, N+Q, d)`` with the inputs."""
+
+    def _extra(self, generator: torch.Generator, num_examples: int) -> Tensor | None:
+        """What a law draws for a chunk beyond the uniform numbers of `Draws`; drawn last."""
+        return None
+
+    def sample(
+        self,
+        stream: Stream,
+        num_prompts: int,
+        num_examples: int,
+        num_queries: int = 1,
+        *,
+        start: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> OutlierPrompts:
+        """As `PromptDistribution.sample`, with the latents of the prompts."""
+        prompts = super().sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
+        assert isinstance(prompts, OutlierPrompts)
+        return prompts
+
+    def draw_chunk(
+        self,
+        generator: torch.Generator,
+        num_examples: int,
+        num_queries: int,
+        dtype: torch.dtype,
+        buffer: Tensor | None = None,
+    ) -> OutlierPrompts:
+        return self._draw([generator], num_examples, num_queries, dtype, buffer)
+
+    def _draw_chunks(
+        self, stream: Stream, first: int, count: int, num_examples: int, num_queries: int, dtype: torch.dtype
+    ) -> list[Prompts]:
+        def draw(group: int) -> Prompts:
+            chunks = range(first + group * _GROUP, first + min((group + 1) * _GROUP, count))
+            return self._draw([stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
+
+        return list(map_in_order(draw, -(-count // _GROUP)))
+
+    def _draw(
+        self,
+        generators: Sequence[torch.Generator],
+        num_examples: int,
+        num_queries: int,
+        dtype: torch.dtype,
+        buffer: Tensor | None = None,
+    ) -> OutlierPrompts:
+        length, dim = num_examples + num_queries, self.ambient_dim
+        noise = torch.empty(len(generators), CHUNK, length, dim, dtype=dtype) if self.input_noise else None
+        of_prompt, of_position, extras = self._numbers(generators, num_examples, length, noise)
+        of_context = of_position[:, :, :num_examples]
+
+        tasks = self._pairs[index_below(of_prompt[0], len(self._pairs))]
+        positive = of_position[_PATTERN] < 0.5
+        patterns = torch.where(positive, tasks[:, :1], tasks[:, 1:])
+        targets = sign_of(positive, dtype)
+        chosen = self.rules.outliers(of_context[_OUTLIER])
+        kinds = index_below(of_context[_KIND], self.num_kinds)
+        shown = self.rules.labels(targets[:, :num_examples], kinds, of_context[_LABEL])
+        labels, outliers = targets.clone(), torch.zeros(targets.shape, dtype=torch.bool)
+        labels[:, :num_examples] = torch.where(chosen, shown, targets[:, :num_examples])
+        outliers[:, :num_examples] = chosen
+
+        inputs = torch.empty(len(tasks), length, dim, dtype=dtype) if buffer is None else buffer
+        draws = Draws(patterns, chosen, kinds, of_position[_SOURCE], of_position[_SIZE], of_prompt[1], extras)
+        self._inputs(draws, inputs)
+        if noise is not None:
+            inputs.add_(noise.view(inputs.shape), alpha=self.input_noise)
+        check_finite(f"an input in {dtype}", inputs, "make the norms and sizes smaller, or use float64")
+        return OutlierPrompts(
+            inputs, labels, num_examples, targets, tasks=tasks, patterns=patterns, outliers=outliers, trusted=True
+        )
+
+    def _numbers(
+        self, generators: Sequence[torch.Generator], num_examples: int, length: int, noise: Tensor | None
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Uniform numbers ``(2, B)`` and ``(6, B, N+Q)``, and the law's own; ``noise`` is filled with Gaussian ones.
+
+        The numbers of the prompts come before those of the positions: a prompt has the same task at every length.
+        """
+        of_prompt = torch.empty(len(generators), 2, CHUNK, dtype=torch.float64)
+        of_position = torch.empty(len(generators), 6, CHUNK, length, dtype=torch.float64)
+        extras = []
+        for chunk, generator in enumerate(generators):
+            of_prompt[chunk].uniform_(generator=generator)
+            of_position[chunk].uniform_(generator=generator)
+            if noise is not None:
+                noise[chunk].normal_(generator=generator)
+            extra = self._extra(generator, num_examples)
+            if extra is not None:
+                extras.append(extra)
+        return of_prompt.transpose(0, 1).flatten(1, 2), of_position.transpose(0, 1).flatten(1, 2), extras
+
+
+def index_below(uniforms: Tensor, count: int | Tensor) -> Tensor:
+    """Indices uniform on ``0 .. count - 1`` from numbers uniform on [0, 1)."""
+    return (uniforms * count).long()
