@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from iclab.errors import InputError
+from iclab.estimators import LeastSquares
 from iclab.evaluation import (
     METRICS,
     Curve,
@@ -182,7 +183,7 @@ def test_without_clean_targets_only_noisy_errors_are_given():
         ({"learners": [Offset(1.0), Offset(2.0)]}, "same name"),
         ({"prompts": []}, "no prompts"),
         ({"prompts": Prompts.from_arrays([[1.0]], [1.0], [[2.0]]), "num_examples": [1]}, "no labels to score"),
-        ({"prompts": draw(queries=0)}, "no labels to score"),
+        ({"prompts": draw(queries=0)}, "have no queries"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(change, word):
@@ -386,3 +387,20 @@ def test_the_length_that_reaches_an_error():
         reach([4, 8], [1.0], 0.7)
     with pytest.raises(InputError, match="target"):
         reach(lengths, errors, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("learners", "prompts", "lengths", "message"),
+    [
+        ([LeastSquares()], None, 4, "expected a list of context lengths"),
+        ([LeastSquares()], None, [4, 4], "expected distinct lengths"),
+        ("ab", None, [4], "a mapping from names to learners"),
+        ([LeastSquares()], "x", [4], "prompts are of type str"),
+        ([LeastSquares()], [1.0], [4], "prompts are of type float"),
+        ([LeastSquares()], 3, [4], "prompts are of type int"),
+    ],
+)
+def test_first_mistakes_with_error_curve_are_named(learners, prompts, lengths, message):
+    drawn = SingleIndex(4, 2, "he3").sample(Stream(0), 8, 4, 1)
+    with pytest.raises(InputError, match=message):
+        error_curve(learners, drawn if prompts is None else prompts, lengths)

@@ -128,3 +128,18 @@ def test_wrong_requests_are_refused():
         Measurement("a", "m", np.zeros((1, 3)), "median")
     with pytest.raises(InputError, match="shape"):
         Measurement("a", "m", np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("samples", "level", "message"),
+    [
+        (np.zeros((5, 10)), 0.95, "samples are an array of shape"),
+        ([np.zeros(10)] * 5, 0.95, "one array of shape"),
+        ([np.zeros((1, 10))] * 5, "a", "level is 'a'"),
+        ([np.zeros((1, 10))] * 5, True, "level is True"),
+        (3, 0.95, "samples are 3"),
+    ],
+)
+def test_wrong_samples_and_levels_are_named(samples, level, message):
+    with pytest.raises(InputError, match=message):
+        interval(samples, level=level)

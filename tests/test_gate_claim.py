@@ -1,9 +1,14 @@
 """The verdict on the paper's claim follows the numbers, and is only given where the paper claims something."""
 
+import re
+
 import pandas as pd
 import pytest
 
+from iclab.experiments.error_comparisons import Comparison, twins_of
+from iclab.experiments.error_config import ErrorConfig
 from iclab.experiments.gate_claim import Twins, gate_findings
+from iclab.experiments.places import Place
 
 
 def _row(value: float, margin: float = 0.05) -> pd.Series:
@@ -63,3 +68,39 @@ def test_nothing_is_claimed_where_the_exponents_are_equal(link: object) -> None:
 
 def test_no_twins_no_finding() -> None:
     assert gate_findings([]) == []
+
+
+def _learner(**changes: object) -> dict:
+    section = ErrorConfig().learners["mamba"].model_dump(mode="json") | {"label": ""}
+    return section | changes
+
+
+@pytest.mark.parametrize(
+    ("model", "rival", "why"),
+    [
+        ({}, {"gate": "linear"}, ""),
+        ({"rho": 0.3, "b": -5.0}, {"gate": "linear", "rho": 0.7}, ""),
+        ({"gate": "linear"}, {"gate": "linear"}, "the first model has none"),
+        ({}, {"gate": "linear", "embedding": "identity"}, "differ in embedding"),
+        ({}, {"gate": "linear", "width": 64, "clip": 3.0}, "differ in clip, width|differ in width, clip"),
+        ({}, {"gate": "linear", "pretraining": {"kind": "two_stage", "num_examples": 4}}, "num_examples, stage1_tasks"),
+    ],
+)
+def test_only_models_that_differ_in_the_gate_alone_are_twins(model: dict, rival: dict, why: str) -> None:
+    config = {
+        "prompts": {"link": "he3"},
+        "learners": {"model": _learner(**model), "rival": _learner(role="ablation", **rival)},
+    }
+    place = Place("r = 2", {}, pd.DataFrame(), config)
+    rows = [_row(0.4).copy(), _row(1.0).copy()]
+    for row, name in zip(rows, ("model", "rival"), strict=True):
+        row["learner"] = name
+    comparison = Comparison(place, "rival", 256, *rows, gap=None, zero=1.0)  # type: ignore[arg-type]
+    twins, findings = twins_of([comparison])
+    if why:
+        assert twins == []
+        assert [f.verdict for f in findings] == ["information"]
+        assert re.search(why, findings[0].text)
+    else:
+        assert len(twins) == 1
+        assert findings == []

@@ -294,3 +294,11 @@ def test_growth_beyond_float64_is_described_truly(spec):
 def test_imaginary_parts_are_never_dropped():
     with pytest.raises(InputError, match="Hermite coefficients"):
         make_link(np.array([0.0, 1j]))
+
+
+def test_a_link_that_sums_its_argument_is_told_from_a_constant():
+    for function in (lambda z: z.sum(), lambda z: float(z.mean()), lambda z: np.max(z)):
+        with pytest.raises(InputError, match="expected real values of the same shape"):
+            make_link(function)
+    with pytest.raises(InputError, match=r"is constant \(2.5\)"):
+        make_link(lambda z: 2.5)

@@ -104,3 +104,10 @@ def test_wrong_arguments_are_refused():
         optimal_gate("he3", 10, 0)
     with pytest.raises(InputError, match="degree"):
         optimal_gate("he3", 10, 2, degree=0)
+
+
+def test_an_alignment_that_is_zero_is_exactly_zero():
+    even = GateMoments("abs", 0.0, 0.5, -3.0, 64)
+    assert even.alignment(4, 1) == 0.0
+    assert optimal_gate("abs", 256, 4).alignment == 0.0
+    assert GateMoments("abs", 0.0, 0.5, -3.0, 64).alignment(4, 2) != 0.0

@@ -279,3 +279,19 @@ def test_the_projection_needs_directions():
     p = Prompts.from_arrays([[1.0, 2.0]], [1.0], [[0.0, 1.0]])
     with pytest.raises(InputError, match="directions"):
         SingleIndex(2, 1).index(p)
+
+
+def test_a_covariance_in_the_place_of_a_law_is_explained_and_a_law_is_a_value():
+    with pytest.raises(InputError, match=r"InputLaw\(covariance=...\)"):
+        SingleIndex(4, 2, "he3", inputs=np.eye(4))  # type: ignore[arg-type]
+    matrix = np.eye(3)
+    first, second = InputLaw(covariance=matrix), InputLaw(covariance=np.eye(3).tolist())
+    assert first == second
+    assert hash(first) == hash(second)
+    matrix[0, 0] = 7.0
+    assert first == second
+
+
+def test_a_seed_in_the_place_of_a_stream_is_explained():
+    with pytest.raises(InputError, match="expected a Stream"):
+        SingleIndex(4, 2, "he3").sample(0, 8, 4, 1)  # type: ignore[arg-type]

@@ -177,3 +177,14 @@ def test_full_disk(tmp_path, capsys):
     assert not list(tmp_path.rglob("cell.json"))
     assert main(["run", *arguments]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'run' / 'report.html'}\n"
+
+
+def test_a_fault_in_dealing_with_an_answer_fails_the_cell_and_not_the_run(tmp_path, monkeypatch):
+    def broken(process, request):
+        raise KeyError("reason")
+
+    monkeypatch.setattr("iclab.runs.executors.local._ask", broken)
+    outcome = run_experiment(resolve(COIN), tmp_path / "run", engine="local", workers=2, quiet=True)
+    assert outcome.num_finished == 0
+    assert len(outcome.failed) == outcome.num_cells
+    assert all("the answer of the worker process cannot be used: KeyError" in why for why in outcome.failed.values())

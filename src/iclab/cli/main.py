@@ -85,7 +85,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         return _complain(str(error))
     except OSError as error:
         place = f": {os.fspath(error.filename)}" if error.filename else ""
-        return _complain(f"{error.strerror or error}{place}; what was finished before is kept")
+        return _complain(f"{error.strerror or error}{place}; what was finished before, if anything, is kept")
     except _Ended as error:
         if error.number == signal.SIGINT and sys.stderr.isatty():
             # The terminal has shown ^C.

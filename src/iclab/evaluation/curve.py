@@ -101,11 +101,15 @@ def error_curve(
     if not by_name:
         raise InputError("no learners to measure; expected at least one")
     check_positive("label_variance", label_variance)
+    if not isinstance(num_examples, Iterable):
+        raise InputError(f"num_examples is {num_examples!r}; expected a list of context lengths")
     lengths = tuple(check_integer("num_examples", n, 0) for n in num_examples)
+    if len(set(lengths)) < len(lengths):
+        raise InputError(f"num_examples are {list(lengths)}; expected distinct lengths")
     if not lengths:
         raise InputError("num_examples is empty; expected at least one context length")
     rows: dict[str, dict[str, list[np.ndarray]]] = {}
-    for batch in [prompts] if isinstance(prompts, Prompts) else prompts:
+    for batch in [prompts] if isinstance(prompts, Prompts) else _batches(prompts):
         _check_scorable(batch, lengths)
         for name, learner in by_name.items():
             predictions = _checked(name, predict_at(learner, _blind(batch), lengths), batch, lengths)
@@ -161,8 +165,19 @@ def _errors(predictions: Tensor, prompts: Prompts, label_variance: float) -> dic
     return {metric: errors[metric] for metric in METRICS if metric in errors}
 
 
+def _batches(prompts: Iterable[Prompts]) -> Iterable[Prompts]:
+    listed = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
+    for batch in listed:
+        if not isinstance(batch, Prompts):
+            raise InputError(
+                f"prompts are of type {type(batch).__name__}; expected Prompts, or batches of them (Prompts."
+                "from_arrays makes some from your own data)"
+            )
+        yield batch
+
+
 def _named(learners: Sequence[Learner]) -> dict[str, Learner]:
-    if not isinstance(learners, Sequence):
+    if not isinstance(learners, Sequence) or not all(callable(getattr(each, "predict", None)) for each in learners):
         raise InputError(f"learners is {learners!r}; expected a mapping from names to learners, or a list of learners")
     names = [learner.name for learner in learners]
     if len(set(names)) != len(names):
@@ -175,5 +190,7 @@ def _check_scorable(prompts: Prompts, lengths: Sequence[int]) -> None:
         raise InputError(
             f"num_examples asks for {max(lengths)} and the prompts have {prompts.num_examples}; draw longer prompts"
         )
-    if prompts.num_queries == 0 or bool(torch.isnan(prompts.query_labels).any()):
+    if prompts.num_queries == 0:
+        raise InputError("the prompts have no queries to predict at; draw some with num_queries, or give x_query")
+    if bool(torch.isnan(prompts.query_labels).any()):
         raise InputError("the queries have no labels to score against; give y_query to Prompts.from_arrays")

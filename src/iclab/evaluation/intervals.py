@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from scipy.stats import norm
@@ -50,10 +51,13 @@ def interval(
     expanded level ``Phi(-sqrt(n/(n-1)) t_{n-1})`` for n seeds (Hesterberg, The American Statistician 69, 2015, section
     on the expanded percentile interval), which the coverage tests of this project hold to its stated level.
     """
+    if not isinstance(samples, Sequence) or not all(isinstance(s, np.ndarray) and s.ndim == 2 for s in samples):
+        found = f"an array of shape {samples.shape}" if isinstance(samples, np.ndarray) else f"{samples!r}"[:60]
+        raise InputError(f"samples are {found}; expected a list with one array of shape (k, prompts) for each seed")
     if not samples:
         raise InputError("no seeds to compute an interval from; expected at least one")
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}; expected a number between 0 and 1")
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+        raise InputError(f"level is {level!r}; expected a number between 0 and 1")
     if statistic not in STATISTICS:
         raise InputError(f"the statistic is {statistic!r}; expected one of {', '.join(STATISTICS)}")
     compute = STATISTICS[statistic]

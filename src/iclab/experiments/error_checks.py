@@ -58,7 +58,8 @@ def _check_theory(config: ErrorConfig) -> None:
     section = config.learners.get(config.theory_gate)
     if not isinstance(section, OneLayer | Oracle):
         known = ", ".join(n for n, s in config.learners.items() if isinstance(s, OneLayer | Oracle))
-        raise InputError(f"theory_gate is {config.theory_gate!r}; expected a gated learner ({known}) or null")
+        choice = f"a one-layer learner ({known}) or null" if known else "null: no learner is a one-layer model"
+        raise InputError(f"theory_gate is {config.theory_gate!r}; expected {choice}")
     if section.clip is not None:
         raise InputError(
             f"theory_gate is {config.theory_gate!r}, whose labels are clipped; the exact curve is for unclipped ones: "

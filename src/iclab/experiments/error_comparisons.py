@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from iclab.runs.results import Difference, Results
 
+_OF_THE_GATE = {"label", "role", "gate", "rho", "b", "bias_scale"}
 _WORDS = {"better": "is better than", "worse": "is worse than", "like": "cannot be told from"}
 
 
@@ -130,11 +131,21 @@ def _one(model: str, c: Comparison, rests: str) -> str:
 
 
 def twins_of(comparisons: Sequence[Comparison]) -> tuple[list[Twins], list[Finding]]:
-    """The first model beside the ablation that is the same but for its gate, and a word on places where they cannot
-    be judged, because the error of predicting zero is missing there."""
-    pairs = [c for c in comparisons if c.rival in _ungated(c.place.config)]
+    """The first model beside the ablation that is the same but for its gate, and a word on places where the claim is
+    not judged: what is compared there differs in more, or the error of predicting zero is missing."""
+    pairs: list[Comparison] = []
+    unlike: dict[str, None] = {}
+    for c in comparisons:
+        model, rival = str(c.model_row["learner"]), _section(c.place.config, c.rival)
+        if not _is_ungated(rival):
+            continue
+        more = _differences(_section(c.place.config, model), rival)
+        if more:
+            unlike[f"{c.place.prefix}{model} and {c.rival} differ in {more}"] = None
+        else:
+            pairs.append(c)
+    findings = [Finding(f"The claim about the gate is not judged: {why}.") for why in unlike]
     unknown = sum(c.zero is None for c in pairs)
-    findings = []
     if unknown:
         findings.append(
             Finding(
@@ -181,9 +192,21 @@ def gap_text(gap: Difference) -> str:
     return f"{number(gap.value)} ({number(gap.low)} to {number(gap.high)})"
 
 
-def _ungated(config: dict) -> set[str]:
-    return {
-        section["label"] or name
-        for name, section in config["learners"].items()
-        if section["kind"] == "one_layer" and section["role"] == "ablation" and section["gate"] == "linear"
-    }
+def _section(config: dict, learner: str) -> dict:
+    """The section of a learner, by the name that figures show."""
+    return next((s for name, s in config["learners"].items() if (s["label"] or name) == learner), {})
+
+
+def _is_ungated(section: dict) -> bool:
+    return section.get("kind") == "one_layer" and section["role"] == "ablation" and section["gate"] == "linear"
+
+
+def _differences(model: dict, ungated: dict) -> str:
+    """What tells a model and its ungated ablation apart beside the gate; empty for twins."""
+    if model.get("kind") != "one_layer" or model["gate"] == "linear":
+        return "more than the gate: the first model has none"
+    there, here = (
+        {key: value for key, value in section.items() if key not in _OF_THE_GATE} for section in (model, ungated)
+    )
+    there, here = there | there.pop("pretraining"), here | here.pop("pretraining")
+    return ", ".join(key for key in {**there, **here} if there.get(key) != here.get(key))

@@ -69,7 +69,8 @@ def read(results: Results) -> Reading:
             *paired_table(comparisons),
             Table(
                 "error",
-                "Squared error divided by the label variance, with its interval.",
+                "Squared error divided by the label variance, with its interval, at the middle and the largest context "
+                "length; summary.csv has all of them.",
                 ["prompts", "learner", "N", "squared error", "rests on"],
                 [row for place in places for row in _rows(place)],
             ),

@@ -173,7 +173,12 @@ class FunctionLink(Link):
             array = np.empty(0, dtype=object)
         if array.dtype.kind not in "fiub" or array.shape not in ((), z.shape):
             self._refuse(array, z)
-        return array if array.shape == z.shape else np.full(z.shape, array)
+        if array.shape == z.shape:
+            return array
+        # One number for a whole array: a constant link gives the same for a part of it, a sum does not.
+        if z.size > 1 and not np.array_equal(self._call(z.ravel()[:1].copy()), array, equal_nan=True):
+            self._refuse(array, z)
+        return np.full(z.shape, array)
 
     def _checked(self, value: object, z: np.ndarray | Tensor) -> Tensor:
         if not isinstance(value, Tensor) or value.shape != z.shape or value.is_complex():

@@ -107,8 +107,8 @@ class OneLayerMamba(nn.Module):
         self.bias = -bias_scale * math.log(max(self.ambient_dim, 2)) if b is None else _number("b", b)
         self.label_gate = LabelGate(gate, check_positive("rho", rho), self.bias)
         self.clip = None if clip is None else check_positive("clip", clip)
-        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-            raise InputError(f"dtype is {dtype!r}; expected a floating point type such as torch.float32")
+        if dtype not in (torch.float32, torch.float64):
+            raise InputError(f"dtype is {dtype!r}; expected torch.float32 or torch.float64")
         parameters = embedding_dim(embedding, self.ambient_dim) + 3 * self.width
         check_memory(f"a model of dimension {self.ambient_dim} and width {self.width}", parameters * dtype.itemsize)
         self.gamma = nn.Parameter(torch.ones(embedding_dim(embedding, self.ambient_dim), dtype=dtype))

@@ -55,6 +55,8 @@ class PromptDistribution(ABC):
         Raises:
             InputError: for sizes below zero, above this machine's memory, or a dtype that is no float.
         """
+        if not isinstance(stream, Stream):
+            raise InputError(f"stream is {stream!r}; expected a Stream, such as Stream(0).child('evaluation')")
         if not dtype.is_floating_point:
             raise InputError(f"dtype is {dtype}; expected a floating point type such as torch.float32")
         num_prompts = check_integer("num_prompts", num_prompts, 1)

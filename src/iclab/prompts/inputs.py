@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -27,11 +28,14 @@ class InputLaw:
 
     kind: str = "gaussian"
     df: float = 5.0
-    covariance: tuple[tuple[float, ...], ...] | None = None
+    covariance: Sequence[Sequence[float]] | np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in INPUT_LAWS:
-            raise InputError(f"the input law is {self.kind!r}; expected one of {', '.join(INPUT_LAWS)}")
+        if not isinstance(self.kind, str) or self.kind not in INPUT_LAWS:
+            hint = ""
+            if not isinstance(self.kind, str):
+                hint = " (a covariance is given as InputLaw(covariance=...))"
+            raise InputError(f"the input law is {_short(self.kind)}; expected one of {', '.join(INPUT_LAWS)}{hint}")
         if isinstance(self.df, bool) or not isinstance(self.df, Real) or not 2 < self.df < float("inf"):
             raise InputError(
                 f"df is {self.df!r}; expected a finite number above 2, or the variance does not exist (inf is gaussian)"
@@ -47,6 +51,8 @@ class InputLaw:
                 raise InputError(f"the covariance has shape {matrix.shape}; expected a finite square matrix")
             if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-10) or np.linalg.eigvalsh(matrix).min() <= 0:
                 raise InputError("the covariance is not symmetric positive definite; expected all eigenvalues > 0")
+            # A law is a value: it compares, and does not change with the array that it was given.
+            object.__setattr__(self, "covariance", tuple(map(tuple, matrix.tolist())))
 
     @cached_property
     def _factor(self) -> np.ndarray:
@@ -67,3 +73,8 @@ class InputLaw:
                 out.copy_(torch.from_numpy(draws * ((self.df - 2) / self.df) ** 0.5))
         if self.covariance is not None:
             out.copy_(out @ torch.from_numpy(self._factor.T.copy()).to(out.dtype))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return " ".join(text.split()) if len(text) <= 60 else f"a {type(value).__name__}"

@@ -21,6 +21,7 @@ from iclab.theory.geometric import decay_sums, retained_variance
 from iclab.theory.weights import LabelWeight
 
 _MAX_EXAMPLES = 10**12
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -243,11 +244,13 @@ class GateMoments:
         """``E[S_k . u] / sqrt(E |S_k|^2)``, where ``u`` is ``beta`` (degree 1) or ``beta beta'`` (degree 2).
 
         For degree 1 on the support this is the correlation of ``<S_1, x>`` with ``<beta, x>`` over prompts and queries.
+        What rounding leaves of zero (below 1e-13) is zero.
         """
         if degree not in (1, 2):
             raise InputError(f"degree is {degree}; expected 1 or 2")
         energy = self.block_energy(dim)[degree]
-        return float(self.mean[degree] / np.sqrt(energy)) if energy > 0 else 0.0
+        value = float(self.mean[degree] / np.sqrt(energy)) if energy > 0 else 0.0
+        return value if abs(value) > _ROUNDING else 0.0
 
     def alignment_curve(self, num_examples: Sequence[int], dim: int, degree: int = 1) -> np.ndarray:
         """`alignment` at each N of ``num_examples``, each up to 10^12."""

@@ -24,7 +24,8 @@ class OptimalGate:
 
     Attributes:
         rho, b: of the gate ``sigmoid(y/rho + b)``.
-        alignment: its exact alignment (see `GateMoments.alignment`), with the sign it has.
+        alignment: its exact alignment (see `GateMoments.alignment`), with the sign it has; 0 where no gate helps, and
+            then rho and b are arbitrary.
         num_examples, intrinsic_dim, degree: what it is best for.
         at_edge: whether it lies at an end of the range searched, so that a better one may lie beyond.
     """

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -62,7 +63,10 @@ class _Worker(Thread):
                 job = self._todo.get_nowait()
             except Empty:
                 break
-            outcome = self._perform(job)
+            try:
+                outcome = self._perform(job)
+            except Exception as error:  # of this file itself: without an answer the run would wait for ever
+                outcome = self._lost(job, error)
             if outcome is not None:
                 self._outcomes.put(outcome)
 
@@ -101,6 +105,13 @@ class _Worker(Thread):
         if "record" in header:
             return Measured(job.cell, header["record"], values)
         return Failed(job.cell, header["reason"], header["details"])
+
+    def _lost(self, job: Job, error: Exception) -> Failed:
+        """What is said of a job whose answer this process could not deal with; the worker process is ended."""
+        if self._process is not None:
+            _end(self._process)
+        reason = one_line(f"the answer of the worker process cannot be used: {type(error).__name__}: {error}")
+        return Failed(job.cell, reason, "".join(traceback.format_exception(error)))
 
     def _running_process(self) -> subprocess.Popen[bytes] | None:
         with self._starting:
