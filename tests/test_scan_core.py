@@ -13,7 +13,9 @@ import torch
 from torch.nn.functional import conv1d, silu
 
 from iclab.errors import InputError
-from iclab.scan import causal_conv, core
+from iclab.parallel import torch_team
+from iclab.scan import causal_conv, core, cpu
+from iclab.scan.kernel import Options, ScanInputs
 from scan_cases import FUSED, largest_error, make, run
 
 pytestmark = pytest.mark.skipif("c" not in FUSED, reason="the core was not compiled")
@@ -159,3 +161,53 @@ def test_wrong_convolutions_are_refused():
         causal_conv(x, weight, activation="relu")
     with pytest.raises(InputError, match="at least one tap"):
         causal_conv(x, torch.ones(3, 0))
+
+
+@pytest.mark.skipif(torch_team() is None, reason="torch's threads cannot be had here")
+def test_threads_of_torch_and_of_our_pool_give_the_same_bits(threads: None, monkeypatch: pytest.MonkeyPatch):
+    """Whoever runs the tasks runs each once; a task that was left out would leave its part of the outputs as it was."""
+    monkeypatch.setattr(core, "_LEAST_WORK", 1)
+    case = make(batch=9, length=18, channels=70, states=16)
+    torch.set_num_threads(3)
+    team = run(case, "c")
+    monkeypatch.setattr(core, "torch_team", lambda: None)
+    pool = run(case, "c")
+    torch.set_num_threads(1)
+    alone = run(case, "c")
+    assert all(torch.equal(team[name], pool[name]) and torch.equal(team[name], alone[name]) for name in team)
+    assert len(team) > 8
+
+
+def test_a_team_takes_every_piece_once(threads: None):
+    """Each piece is a call with its own range of tasks; together they are all tasks."""
+    ranges: list[tuple[int, int]] = []
+    kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(lambda *r: ranges.append(r[:2]))
+    team = core.Team(ctypes.cast(kernel, ctypes.c_void_p), None, 23, 7, 0)
+    core._library().scan_team(ctypes.byref(team))
+    assert ranges == [(23 * piece // 7, 23 * (piece + 1) // 7) for piece in range(7)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_partial_sums_are_added_in_their_order(dtype: torch.dtype):
+    parts = torch.randn(37, 5, 13, generator=torch.Generator().manual_seed(0)).to(dtype) * 1e3
+    expected = torch.zeros(5, 13, dtype=dtype)
+    for part in parts:
+        expected += part
+    assert torch.equal(core.sum_first(parts), expected)
+    assert torch.equal(core.sum_first(parts[:0]), torch.zeros(5, 13, dtype=dtype))
+
+
+@pytest.mark.parametrize("which", ["avx512", "avx2", "baseline"])
+@pytest.mark.parametrize("channels", [1, 7, 16, 21])
+def test_every_number_that_is_kept_is_written(which: str, channels: int, monkeypatch: pytest.MonkeyPatch):
+    """Also in lanes that no channel has: operators return what is kept, and their outputs are functions of inputs."""
+    if which not in core.instruction_sets():
+        pytest.skip(f"no {which} on this processor or from this compiler")
+    monkeypatch.setenv("ICLAB_SCAN_SET", which)
+    fresh = core.Pointers.fresh
+    monkeypatch.setattr(core.Pointers, "fresh", lambda *arguments: fresh(*arguments).fill_(torch.nan))
+    case = make(length=18, channels=channels, states=3)
+    inputs = ScanInputs(case.u, case.delta, case.A, case.B, case.C, case.D, case.delta_bias, case.z, case.initial_state)
+    options = Options(softplus=True, zero_order_hold=False, last_state=True, all_states=True, checkpoints=True)
+    outputs = cpu.forward(inputs, options)
+    assert all(output.isfinite().all() for output in outputs)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
@@ -15,6 +18,27 @@ Result = TypeVar("Result")
 _WINDOW = 256  # pieces in flight: bounds memory, and is far above any number of cores
 _pools: dict[int, ThreadPoolExecutor] = {}
 _making = threading.Lock()
+_forked = False  # such a process has none of the threads that OpenMP believes in, and would wait for them
+
+
+def torch_team() -> Callable[[Any, Any, int], None] | None:
+    """What runs a compiled function on torch's own team of threads, or ``None`` where it cannot be had.
+
+    It takes the function, as ``ctypes`` has it, its one argument, a pointer, and the number of threads, each of which
+    calls the function. A team of our own would compete with torch's: a thread of GCC's OpenMP that has nothing to do
+    keeps its core busy for milliseconds before it sleeps.
+    """
+    return None if _forked else _find_team()
+
+
+@functools.cache
+def _find_team() -> Callable[[Any, Any, int], None] | None:
+    """From the OpenMP that torch itself was linked with: a second one in a process has threads of its own."""
+    try:
+        parallel = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so")).GOMP_parallel
+    except (OSError, AttributeError):  # another system, or an OpenMP without that entry
+        return None
+    return lambda function, argument, threads: parallel(function, argument, ctypes.c_uint(threads), ctypes.c_uint(0))
 
 
 def map_in_order(function: Callable[[int], Result], count: int) -> Iterator[Result]:
@@ -60,8 +84,8 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 def _forget_pools() -> None:
     """A forked child has none of its parent's threads, and perhaps a lock that nobody will release."""
-    global _making
-    _making = threading.Lock()
+    global _making, _forked
+    _making, _forked = threading.Lock(), True
     _pools.clear()
 
 

@@ -15,3 +15,12 @@ EXPORTED(scan_backward, struct scan_job, NAME(backward_tasks)(begin, end, job))
 EXPORTED(convolution_forward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 0))
 EXPORTED(convolution_backward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 1))
 #undef EXPORTED
+
+/* total[i] = parts[0][i] + parts[1][i] + ..., added in that order. */
+TARGET EXPORT void NAME(sum_parts)(const REAL *parts, int64_t count, int64_t size, REAL *total)
+{
+    memset(total, 0, (size_t)size * sizeof(REAL));
+    for (int64_t part = 0; part < count; part++)
+        for (int64_t i = 0; i < size; i++)
+            total[i] += parts[part * size + i];
+}

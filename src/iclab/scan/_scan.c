@@ -157,6 +157,28 @@ EXPORT const char *scan_instruction_sets(void)
     return "baseline";
 }
 
+/* Tasks of a job for the threads of a team, each of which calls `scan_team`: they take one piece after another. */
+struct team {
+    void (*kernel)(int64_t begin, int64_t end, void *job);
+    void *job;
+    int64_t tasks, pieces, next; /* next: the first piece that no thread has taken */
+};
+
+EXPORT void scan_team(void *pointer)
+{
+    struct team *team = pointer;
+    for (;;) {
+#if defined(__GNUC__)
+        const int64_t piece = __atomic_fetch_add(&team->next, 1, __ATOMIC_RELAXED);
+#else
+        const int64_t piece = team->next++; /* one thread alone: a team needs GCC's OpenMP */
+#endif
+        if (piece >= team->pieces)
+            return;
+        team->kernel(team->tasks * piece / team->pieces, team->tasks * (piece + 1) / team->pieces, team->job);
+    }
+}
+
 /* A module, so that Python's import machinery finds the file; without Python's headers it is a plain library. */
 #if __has_include(<Python.h>)
 #include <Python.h>

@@ -8,13 +8,13 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from ctypes import c_int64, c_void_p
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from iclab.errors import InputError
-from iclab.parallel import map_in_order
+from iclab.parallel import map_in_order, torch_team
 
 PANEL = 16  # as in _scan.c
 CHUNK = 16
@@ -53,6 +53,12 @@ class ConvolutionJob(ctypes.Structure):
         "length channels taps panels batch slabs groups silu failed",
         "*x weight bias initial y *grad_y grad_x grad_weight grad_initial",
     )
+
+
+class Team(ctypes.Structure):
+    """``struct team`` of ``_scan.c``."""
+
+    _fields_ = _fields("", "kernel job") + _fields("tasks pieces next", "")
 
 
 AnyJob = TypeVar("AnyJob", ScanJob, ConvolutionJob)
@@ -99,22 +105,30 @@ def shares(batch: int, channels: int) -> dict[str, int]:
     return {"batch": batch, "channels": channels, "panels": panels, "slabs": slabs, "groups": groups}
 
 
+def _function(name: str, dtype: torch.dtype) -> Any:
+    return _library()[f"{name}_{str(dtype).removeprefix('torch.')}_{instruction_set()}"]
+
+
 def run(name: str, dtype: torch.dtype, job: ScanJob | ConvolutionJob, work: int) -> None:
     """All tasks of a job on torch's number of threads. ``work`` is a measure of its size in numbers."""
-    function = _library()[f"{name}_{str(dtype).removeprefix('torch.')}_{instruction_set()}"]
+    function = _function(name, dtype)
     tasks = job.slabs * job.groups
     if tasks == 0:
         return
     threads = torch.get_num_threads()
     pieces = max(1, min(tasks, _PIECES * threads, work // _LEAST_WORK)) if threads > 1 else 1
-    bounds = [tasks * piece // pieces for piece in range(pieces + 1)]
     pointer = ctypes.byref(job)
 
     def piece(number: int) -> None:
-        function(c_int64(bounds[number]), c_int64(bounds[number + 1]), pointer)
+        begin, end = (tasks * bound // pieces for bound in (number, number + 1))
+        function(c_int64(begin), c_int64(end), pointer)
 
-    for _ in map_in_order(piece, pieces):
-        pass
+    if pieces > 1 and (together := torch_team()) is not None:
+        team = Team(ctypes.cast(function, c_void_p), ctypes.addressof(job), tasks, pieces, 0)
+        together(_library().scan_team, ctypes.byref(team), threads)
+    else:
+        for _ in map_in_order(piece, pieces):
+            pass
     if job.failed:
         raise MemoryError(f"{name}: no memory for the buffers of a thread; lower the state size or the channels")
 
@@ -151,9 +165,9 @@ class Pointers(Generic[AnyJob]):
 
 def sum_first(parts: Tensor) -> Tensor:
     """The sum over the first dimension, added in its order whatever the number of threads."""
-    total = parts.new_zeros(parts.shape[1:])
-    for part in parts:
-        total += part
+    total = parts.new_empty(parts.shape[1:])
+    count, size = c_int64(parts.shape[0]), c_int64(total.numel())
+    _function("sum_parts", parts.dtype)(c_void_p(parts.data_ptr()), count, size, c_void_p(total.data_ptr()))
     return total
 
 

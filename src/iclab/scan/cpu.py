@@ -48,6 +48,8 @@ def forward(inputs: ScanInputs, options: Options) -> ScanOutputs:
         wanted("all_states", options.all_states, (batch, length, channels, states)),
         wanted("checkpoints", options.checkpoints, checkpoint_shape(batch, length, channels, states)),
     )
+    if options.checkpoints and channels % PANEL:
+        outputs.checkpoints[:, -1] = 0.0  # vectors narrower than a panel leave out lanes that no channel has
     run("scan_forward", u.dtype, prepared.job, u.numel() * states)
     return outputs
 
