@@ -159,10 +159,10 @@ def test_layout_for_the_peer(monkeypatch: pytest.MonkeyPatch):
         peer.scan(inputs, Options(True, False, True, False, True))
 
 
-def test_import_takes_less_than_a_tenth_of_a_second_beyond_torch():
-    code = "import torch, time; start = time.perf_counter(); import iclab.scan; print(time.perf_counter() - start)"
-    times = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-        for _ in range(3)
-    ]
-    assert min(times) < 0.1
+def test_importing_the_scan_brings_nothing_but_itself_and_the_standard_library_beyond_torch():
+    """Which is what keeps it short; `make bench` shows how short."""
+    code = "import sys, torch; before = set(sys.modules); import iclab.scan; print(*set(sys.modules) - before)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    strangers = {name.partition(".")[0] for name in found} - {"iclab"} - sys.stdlib_module_names
+    assert "iclab.scan" in found
+    assert strangers == set(), found

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -63,27 +62,20 @@ def test_softplus_is_exact_to_the_last_digits(backend: str):
     assert ((y.double() - expected) / expected).abs().max() < 5e-7
 
 
-@every_backend
-def test_decays_below_the_normal_numbers_are_not_slow(backend: str):
-    """A state of 1e-38 that halves for a thousand tokens would stay among the denormals without end."""
-
-    def seconds(size: float) -> float:
-        case = make(batch=4, length=1000, channels=64, states=16, full=False, softplus=False)
-        quiet = case.but(
-            u=torch.zeros_like(case.u),
-            delta=torch.full_like(case.delta, 0.01),
-            A=torch.full_like(case.A, -1.0),
-            initial_state=torch.full((4, 64, 16), size),
-        )
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            y = quiet.scan(backend)
-            times.append(time.perf_counter() - start)
-            assert torch.isfinite(y).all()
-        return min(times)
-
-    assert seconds(1e-38) < (2 if backend == "c" else 60) * seconds(1.0)
+def test_the_c_core_leaves_no_denormal_numbers():
+    """A state of 1e-38 that halves for a thousand tokens would stay among the denormals, which are slow."""
+    if "c" not in FUSED:
+        pytest.skip("there is no C core here")
+    case = make(batch=4, length=1000, channels=64, states=16, full=False, softplus=False)
+    fading = case.but(
+        u=torch.zeros_like(case.u),
+        delta=torch.full_like(case.delta, 0.01),
+        A=torch.full_like(case.A, -1.0),
+        initial_state=torch.full((4, 64, 16), 1e-38),
+    )
+    y, last = fading.scan("c", return_last_state=True)
+    assert torch.isfinite(y).all()
+    assert (last == 0).all()
 
 
 @every_backend
