@@ -7,7 +7,7 @@ import platform
 
 import torch
 
-from benchmarks import deep, estimators, one_layer, scan
+from benchmarks import deep, estimators, one_layer, outliers, scan
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         torch.set_num_threads(threads)
         print(f"\n{threads} thread{'s' if threads > 1 else ''}")
         print(f"{'case':<72} {'ours':>11} {'peer':>12} {'peer/ours':>10}  peer")
-        for module in (one_layer, estimators, scan):
+        for module in (one_layer, outliers, estimators, scan):
             for row in module.run():
                 print_row(row)
     deep.run()

@@ -234,7 +234,7 @@ def test_a_few_steps_of_training_learn_a_sign_in_context() -> None:
 def test_the_page_on_models_runs() -> None:
     page = (Path(__file__).parents[1] / "docs" / "models.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     exec(compile("\n".join(blocks), "models.md", "exec"), {})
 
 

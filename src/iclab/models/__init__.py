@@ -1,5 +1,7 @@
 """Sequence models. How they are trained is in `iclab.pretraining`."""
 
+from iclab.models.attention import Attention
+from iclab.models.attention_stack import AttentionStack
 from iclab.models.backbone import branch_by_repetition
 from iclab.models.embedding import EMBEDDINGS, block_degrees, embed, embedding_dim, in_support
 from iclab.models.gpt2 import GPT2
@@ -10,8 +12,11 @@ from iclab.models.layouts import LAYOUTS
 from iclab.models.linear_attention import LinearAttention
 from iclab.models.mamba import Mamba
 from iclab.models.one_layer import OneLayerMamba, StateBlocks
+from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
 from iclab.models.recurrence import recurrent_read
 from iclab.models.storage import load_model, save_model
+from iclab.models.token_model import TokenModel
+from iclab.models.token_recurrence import recurrent_outputs
 from iclab.models.transformers_weights import from_transformers, to_transformers
 from iclab.models.weight_decay import no_decay_names, parameter_groups
 
@@ -20,12 +25,17 @@ __all__ = [
     "GPT2",
     "LAYOUTS",
     "MODEL_GATES",
+    "Attention",
+    "AttentionStack",
+    "GatedLinearAttention",
     "InContextModel",
     "LabelGate",
     "LinearAttention",
     "Mamba",
     "OneLayerMamba",
+    "SoftmaxAttention",
     "StateBlocks",
+    "TokenModel",
     "block_degrees",
     "branch_by_repetition",
     "embed",
@@ -36,6 +46,7 @@ __all__ = [
     "load_model",
     "no_decay_names",
     "parameter_groups",
+    "recurrent_outputs",
     "recurrent_read",
     "save_model",
     "to_transformers",

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from iclab.errors import InputError, check_positive
+from iclab.models.gate_weights import log_weights
 
 MODEL_GATES = ("mamba", "no_decay", "exp", "linear")
 _LARGEST_LOG = 80.0  # exp(80) squared still fits a float32 sum of many examples
@@ -83,7 +84,4 @@ class LabelGate:
         gain = self.log_gain(labels)
         if self.gate != "mamba":
             return gain
-        # Summing from the end keeps a huge label out of the sums of the examples after it.
-        after = self.log_keep(labels).flip(-1).cumsum(-1).flip(-1)
-        gain[..., :-1] += after[..., 1:]
-        return gain.add_(self.log_query())
+        return log_weights(gain, self.log_keep(labels)).add_(self.log_query())

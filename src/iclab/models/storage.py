@@ -15,19 +15,26 @@ from torch import nn
 from iclab import __version__
 from iclab.errors import InputError
 from iclab.files import write_atomic
+from iclab.models.attention_stack import AttentionStack
 from iclab.models.gpt2 import GPT2
 from iclab.models.in_context import InContextModel
 from iclab.models.linear_attention import LinearAttention
 from iclab.models.mamba import Mamba
 from iclab.models.one_layer import OneLayerMamba
+from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
+from iclab.models.token_model import TokenModel
 
 FORMAT = 2
 BACKBONES = {kind.__name__: kind for kind in (Mamba, GPT2, LinearAttention)}
+TYPED = {kind.__name__: kind for kind in (OneLayerMamba, GatedLinearAttention, SoftmaxAttention, AttentionStack)}
+"""Models that are built in a dtype."""
 _WEIGHTS, _DESCRIPTION = "model.safetensors", "model.json"
-_KINDS = (OneLayerMamba.__name__, InContextModel.__name__, *BACKBONES)
+_KINDS = (*TYPED, InContextModel.__name__, *BACKBONES)
 
 
-def save_model(model: OneLayerMamba | InContextModel | Mamba | GPT2 | LinearAttention, folder: Path | str) -> Path:
+def save_model(
+    model: OneLayerMamba | TokenModel | InContextModel | Mamba | GPT2 | LinearAttention, folder: Path | str
+) -> Path:
     """Write ``model`` to ``folder``, which is made if need be; a model already there is replaced.
 
     Weights have the names and shapes of Hugging Face transformers (inside an `InContextModel` behind ``backbone.``).
@@ -123,8 +130,8 @@ def _build(description: dict[str, Any], backbone: nn.Module | None) -> nn.Module
     kind, settings = description["model"], description["settings"]
     dtype = getattr(torch, description["dtype"])
     with torch.random.fork_rng(devices=[]):
-        if kind == OneLayerMamba.__name__:
-            return OneLayerMamba(**settings, dtype=dtype)
+        if kind in TYPED:
+            return TYPED[kind](**settings, dtype=dtype)
         if kind != InContextModel.__name__:
             return BACKBONES[kind](**settings).to(dtype)
         inner = settings["backbone"]

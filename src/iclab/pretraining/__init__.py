@@ -4,6 +4,9 @@ from iclab.pretraining.adjusted import Adjustable, adjusted
 from iclab.pretraining.checkpoint_folder import load_checkpoint
 from iclab.pretraining.curriculum import Curriculum, Ramp
 from iclab.pretraining.failures import NonFiniteLossError
+from iclab.pretraining.hinge_gradient import hinge_gradient
+from iclab.pretraining.hinge_record import HingeRecord, HingeWindow
+from iclab.pretraining.hinge_sgd import hinge_sgd
 from iclab.pretraining.joint import JointRecord, joint
 from iclab.pretraining.stage_one import GammaGradient, gamma_gradient
 from iclab.pretraining.train import train
@@ -15,6 +18,8 @@ __all__ = [
     "Adjustable",
     "Curriculum",
     "GammaGradient",
+    "HingeRecord",
+    "HingeWindow",
     "JointRecord",
     "MetricsWriter",
     "NonFiniteLossError",
@@ -26,6 +31,8 @@ __all__ = [
     "WeightsAndBiases",
     "adjusted",
     "gamma_gradient",
+    "hinge_gradient",
+    "hinge_sgd",
     "joint",
     "load_checkpoint",
     "set_gamma",

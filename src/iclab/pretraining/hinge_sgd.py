@@ -1,0 +1,167 @@
+"""`hinge_sgd`: plain stochastic gradient descent on the hinge loss, a fresh batch at every step (arXiv 2510.00399).
+
+One-layer models take the gradients that `iclab.pretraining.hinge_gradient` writes out; others take autograd's.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from iclab.errors import InputError
+from iclab.pretraining.failures import NonFiniteLossError, memory_advice
+from iclab.pretraining.hinge_gradient import ANALYTIC, hinge_gradient
+from iclab.pretraining.hinge_record import HingeRecord, HingeWindow
+from iclab.pretraining.hinge_settings import HingeSettings
+from iclab.pretraining.train_record import TrainProgress
+from iclab.pretraining.training_place import input_dim, trained_dtype
+from iclab.prompts import PromptDistribution, Prompts, Stream
+
+Model = TypeVar("Model", bound=nn.Module)
+Gradients = dict[nn.Parameter, Tensor]
+_AT_ONCE = 1 << 21  # numbers of the inputs that are drawn together: a batch alone would spend its time on small calls
+
+
+def hinge_sgd(
+    model: Model,
+    prompts: PromptDistribution,
+    *,
+    stream: Stream,
+    num_examples: int = 20,
+    steps: int = 8000,
+    batch_size: int = 64,
+    learning_rate: float = 0.02,
+    gate_learning_rate: float | None = None,
+    num_queries: int = 1,
+    log_every: int = 100,
+    until_loss: float | None = None,
+    gradients: str = "auto",
+    progress: Callable[[TrainProgress], None] | None = None,
+) -> tuple[Model, HingeRecord]:
+    """Pretrain ``model`` in place by plain SGD on ``mean max(0, 1 - zF)``, and return it with a record.
+
+    ``z`` is the label of the query, +1 or -1, and ``F`` the model's output there. There is no momentum, no decay of
+    weights or of the step size, and no clipping. Step t uses prompts ``t B, ..., (t + 1) B - 1`` of its stream, so data
+    depend on the stream and the batch size alone.
+
+    Args:
+        model: with ``forward(prompts) -> (B, Q)`` and ``input_dim``; where it has ``gate_parameters()``, those weights
+            take ``gate_learning_rate``.
+        prompts: the law of prompts.
+        stream: of all randomness.
+        num_examples: N.
+        steps: steps of gradient descent, at most.
+        batch_size: B, prompts of a step.
+        learning_rate: step size; the paper asks for at most 1.
+        gate_learning_rate: step size of the weights in gates; ``None`` is ten times ``learning_rate``, which brings
+            about the suppression of outliers sooner. The paper's single step size is ``learning_rate`` again.
+        num_queries: Q, queries of each prompt.
+        log_every: steps of a window of the record.
+        until_loss: stop after the first window whose mean loss is at most this.
+        gradients: ``auto`` (written out where they are known) or ``autograd``. They agree to rounding.
+        progress: called with a `TrainProgress` after every window. The model is then as it is after that step, so it
+            can be looked at.
+
+    Raises:
+        InputError: before any step, for arguments out of range, and for labels of queries other than +1 and -1; later
+            where memory does not suffice.
+        NonFiniteLossError: where an output stops being finite, with the step.
+    """
+    settings = HingeSettings(
+        stream=stream,
+        num_examples=num_examples,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        gate_learning_rate=gate_learning_rate,
+        num_queries=num_queries,
+        log_every=log_every,
+        until_loss=until_loss,
+        gradients=gradients,
+    )
+    if input_dim(model) != prompts.ambient_dim:
+        raise InputError(
+            f"the prompts have dimension {prompts.ambient_dim} and the model takes {input_dim(model)}; "
+            "expected the same"
+        )
+    analytic = gradients == "auto" and type(model) in ANALYTIC
+    take = _analytic if analytic else _autograd
+    rates, windows, margins = settings.rates(model), list[HingeWindow](), list[Tensor]()
+    begun, step = time.monotonic(), 0
+    advice = f"lower batch_size ({batch_size}) or num_examples ({num_examples})"
+    with memory_advice(f"training {type(model).__name__}", next(model.parameters()).device, advice):
+        for step, batch in enumerate(_batches(model, prompts, settings), start=1):
+            outputs, slopes = take(model, batch)
+            if not math.isfinite(float(outputs.sum())):
+                raise _failure(step, outputs, batch, slopes, learning_rate)
+            _descend(rates, slopes)
+            margins.append(outputs * batch.query_labels)
+            if step % log_every and step < steps:
+                continue
+            windows.append(HingeWindow.measure(step, torch.cat(margins).cpu()))
+            margins.clear()
+            if progress is not None:
+                elapsed = time.monotonic() - begun
+                left = elapsed * (steps - step) / step
+                progress(TrainProgress(step, steps, windows[-1].loss, learning_rate, elapsed, left))
+            if until_loss is not None and windows[-1].loss <= until_loss:
+                break
+    method = "analytic" if analytic else "autograd"
+    return model, HingeRecord(tuple(windows), step, time.monotonic() - begun, method, settings.describe(model))
+
+
+def _batches(model: nn.Module, prompts: PromptDistribution, settings: HingeSettings) -> Iterator[Prompts]:
+    """The batch of each step, drawn for several steps at once where batches are small. That changes no number."""
+    dtype, device = trained_dtype(model), next(model.parameters()).device
+    num_examples, num_queries, rows = settings.num_examples, settings.num_queries, settings.batch_size
+    size = rows * (num_examples + num_queries) * prompts.ambient_dim
+    together = max(1, min(settings.steps, _AT_ONCE // size))
+    stream = settings.stream.child("train")
+    for first in range(0, settings.steps, together):
+        count = rows * min(together, settings.steps - first)
+        drawn = prompts.sample(stream, count, num_examples, num_queries, start=first * rows, dtype=dtype)
+        if not first:
+            _check_labels(drawn.query_labels)
+        drawn = drawn if drawn.inputs.device == device else drawn.to(device)
+        for start in range(0, count, rows):
+            yield drawn[start : start + rows]
+
+
+def _check_labels(labels: Tensor) -> None:
+    if not bool((labels.abs() == 1).all()):
+        found = float(labels[labels.abs() != 1][0])
+        raise InputError(f"a query has the label {found:.6g}; expected +1 or -1, as the hinge loss needs")
+
+
+@torch.no_grad()
+def _descend(rates: dict[nn.Parameter, float], slopes: Gradients) -> None:
+    for parameter, rate in rates.items():
+        if (slope := slopes.get(parameter)) is not None:
+            parameter.sub_(slope, alpha=rate)
+
+
+def _analytic(model: nn.Module, batch: Prompts) -> tuple[Tensor, Gradients]:
+    return hinge_gradient(model, batch)  # type: ignore[arg-type]
+
+
+def _autograd(model: nn.Module, batch: Prompts) -> tuple[Tensor, Gradients]:
+    for parameter in model.parameters():
+        parameter.grad = None
+    outputs = model(batch)
+    if outputs.shape != batch.query_labels.shape:
+        raise InputError(
+            f"{type(model).__name__} returned shape {tuple(outputs.shape)}; expected {tuple(batch.query_labels.shape)}"
+        )
+    (1 - batch.query_labels * outputs).clamp(min=0).mean().backward()
+    return outputs.detach(), {p: p.grad for p in model.parameters() if p.grad is not None}
+
+
+def _failure(step: int, outputs: Tensor, batch: Prompts, slopes: Gradients, learning_rate: float) -> NonFiniteLossError:
+    loss = float((1 - batch.query_labels * outputs).clamp(min=0).mean())
+    norm = float(nn.utils.get_total_norm(list(slopes.values())))
+    return NonFiniteLossError(step, loss, norm, learning_rate, None)
