@@ -5,6 +5,8 @@ from iclab.evaluation.head_oracle import HeadReadout
 from iclab.evaluation.intervals import Interval, interval
 from iclab.evaluation.measurement import STATISTICS, Measurement, pooled_value
 from iclab.evaluation.oracles import DirectionReadout, readout_error
+from iclab.evaluation.outlier_attack import random_outliers, worst_outliers
+from iclab.evaluation.outlier_margins import WorstOutliers
 from iclab.evaluation.probes import Alignment, alignment, support_auc
 from iclab.evaluation.scaling import Slope, examples_to_reach, scaling_slope
 
@@ -18,13 +20,16 @@ __all__ = [
     "Interval",
     "Measurement",
     "Slope",
+    "WorstOutliers",
     "alignment",
     "error_curve",
     "examples_to_reach",
     "interval",
     "pooled_value",
     "predict_at",
+    "random_outliers",
     "readout_error",
     "scaling_slope",
     "support_auc",
+    "worst_outliers",
 ]

@@ -14,6 +14,10 @@ KINDS: dict[str, str] = {
     "alignment": "iclab.experiments.alignment:KIND",
     "error": "iclab.experiments.error:KIND",
     "exponents": "iclab.experiments.exponents:KIND",
+    "outlier_attack": "iclab.experiments.outlier_attack:KIND",
+    "outlier_error": "iclab.experiments.outlier_error:KIND",
+    "outlier_gates": "iclab.experiments.outlier_gates:KIND",
+    "outlier_training": "iclab.experiments.outlier_training:KIND",
     "support": "iclab.experiments.support:KIND",
 }
 

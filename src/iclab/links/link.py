@@ -176,7 +176,7 @@ class FunctionLink(Link):
         if array.shape == z.shape:
             return array
         # One number for a whole array: a constant link gives the same for a part of it, a sum does not.
-        if z.size > 1 and not np.array_equal(self._call(z.ravel()[:1].copy()), array, equal_nan=True):
+        if z.size > 1 and not np.array_equal(np.asarray(self._call(z.ravel()[:1].copy())), array, equal_nan=True):
             self._refuse(array, z)
         return np.full(z.shape, array)
 

@@ -1,0 +1,166 @@
+"""The claims of arXiv 2510.00399 about the share of outliers, each judged at each place of the grid by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iclab.experiments.outlier_claims import Judged
+from iclab.experiments.outlier_error_config import no_clean_example
+from iclab.experiments.outlier_learners import Trained, learners_of
+from iclab.experiments.outlier_names import ALPHA
+from iclab.experiments.outlier_places import setting
+from iclab.experiments.outlier_sections import PAPER_COEFFICIENTS
+from iclab.experiments.places import Place
+from iclab.experiments.reading import Finding, Verdict
+from iclab.experiments.series import basis_of, number, quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVELS = (0.01, 0.02)
+"""Errors that the paper's figure, and our own check of it, call good."""
+
+_PUBLISHED_ALPHA = 0.8
+_PUBLISHED = {"relevant": 6, "irrelevant": 10, "outliers": 3, "ambient_dim": 30, "norm": 3.0, "outlier_size": 2.0,
+              "outlier_fraction": 0.6}  # fmt: skip
+
+
+def fraction_claims(place: Place) -> list[Judged]:
+    """Mamba's and the linear Transformer's claims at a place at which nothing but alpha varies. They are about outliers
+    at random places and the paper's training law, so other placements and laws are judged elsewhere."""
+    found = []
+    if setting(place, "placement") != "random":
+        return []
+    for learner in learners_of(place.config):
+        rows = place.rows[place.rows["learner"] == learner.name].sort_values(ALPHA)
+        if rows.empty or learner.changed or learner.section.depth > 1:
+            continue
+        if learner.section.kind == "gated":
+            found.extend([*_figure(place, learner, rows), *_guarantee(place, learner, rows)])
+        elif learner.section.kind == "linear":
+            found.extend(_linear(place, learner, rows))
+    return found
+
+
+def upper(row: pd.Series) -> float:
+    """The upper end of an error's interval. Where no prompt at all was wrong, the bootstrap's interval is a point; then
+    it is 3 divided by the number of prompts (rule of three)."""
+    if row["value"] > 0:
+        return float(row["high"])
+    return 3.0 / max(1, int(row["num_seeds"]) * int(row["num_prompts"]))
+
+
+def tolerated(rows: pd.DataFrame, level: float) -> float | None:
+    """The largest measured alpha up to which, at each measured one, the whole interval of the error lies below
+    ``level``; ``None`` if it does not at the first."""
+    best = None
+    for _, row in rows.sort_values(ALPHA).iterrows():
+        if not upper(row) < level:
+            break
+        best = float(row[ALPHA])
+    return best
+
+
+def guarantee_holds(rows: pd.DataFrame, guarantee: float, level: float = LEVELS[1]) -> Verdict:
+    """Whether the error lies below ``level`` at every measured alpha below the guarantee."""
+    inside = rows[rows[ALPHA] < guarantee - 1e-9]
+    if inside.empty or not (inside["interval"] == "bootstrap").all():
+        return "information"
+    if bool((inside["low"] > level).any()):
+        return "disagrees"
+    return "agrees" if all(upper(row) < level for _, row in inside.iterrows()) else "undecided"
+
+
+def _figure(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
+    at = rows[(rows[ALPHA] - _PUBLISHED_ALPHA).abs() < 1e-9]
+    if at.empty or not _is_published(place, learner):
+        return []
+    row = at.iloc[0]
+    floor = no_clean_example(_PUBLISHED_ALPHA, int(row["num_examples"]), setting(place, "sampling"))
+    measured = ", ".join(f"{alpha:g}" for alpha in rows[ALPHA])
+    text = (
+        f"{place.prefix}the published figure has Mamba's error below 0.01 near alpha = 0.8, at a kappa_a' that we do "
+        f"not know. Here, at kappa_a' = {setting(place, 'outlier_size'):g}, the error of {learner.name} is "
+        f"{quantity(row)} there; a share of {floor:.2g} of such prompts has no clean example at all. The whole "
+        f"interval lies {_reach(rows)} (measured at alpha = {measured}; {basis_of(rows)})."
+    )
+    claim = f"Claim 'the error of {learner.name} is below 0.01 at alpha = 0.8'"
+    return [Judged(claim, place.title, Finding(text, _against(row, LEVELS[0])))]
+
+
+def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
+    limit = learner.guarantee(int(rows["num_examples"].iloc[0]))
+    inside = rows[rows[ALPHA] < (limit or 0) - 1e-9]
+    if limit is None or inside.empty:
+        return []
+    worst = _worst(inside)
+    where = f", at alpha = {worst[ALPHA]:g}" if worst["value"] > 0 else ""
+    covered = _covered(place)
+    conditions = "" if covered else " The theorem asks for a sum of lambda > 0, which these outliers lack: no verdict."
+    text = (
+        f"{place.prefix}the published guarantee of Mamba is alpha < p_a l_tr / l_ts = {limit:g}. The largest error of "
+        f"{learner.name} at the alphas measured below that is {quantity(worst)}{where}; the whole interval lies "
+        f"{_reach(rows)} ({basis_of(rows)}). The verdict takes an error below {LEVELS[1]:g} for a guarantee that holds."
+        f"{conditions}"
+    )
+    claim = f"Claim 'the error of {learner.name} is small (below {LEVELS[1]:g}) for alpha < p_a l_tr / l_ts'"
+    verdict = guarantee_holds(rows, limit) if covered else "information"
+    return [Judged(claim, place.title, Finding(text, verdict))]
+
+
+def _linear(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
+    beyond, below = rows[rows[ALPHA] > 0.5], rows[rows[ALPHA] < 0.5]
+    if setting(place, "label_rule") != "flipped" or beyond.empty:
+        return []
+    told = "; ".join(f"{quantity(r)} at alpha = {r[ALPHA]:g}" for _, r in rows[rows[ALPHA] >= 0.5].iterrows())
+    worst = f" Below 1/2 its largest error is {quantity(_worst(below))}." if len(below) else ""
+    verdict: Verdict = "undecided"
+    if not (beyond["interval"] == "bootstrap").all():
+        verdict = "information"
+    elif bool((beyond["low"] > 0.5).all()):
+        verdict = "agrees"
+    elif bool((beyond["high"] < 0.5).any()):
+        verdict = "disagrees"
+    claim = f"Claim '{learner.name} fails (error above 1/2) where more than half of the labels are flipped'"
+    text = f"{place.prefix}c{claim[1:]}: its error is {told}.{worst} Guessing has 0.5 ({basis_of(rows)})."
+    return [Judged(claim, place.title, Finding(text, verdict))]
+
+
+def _reach(rows: pd.DataFrame) -> str:
+    def told(level: float) -> str:
+        alpha = tolerated(rows, level)
+        return f"below {level:g} " + ("at no alpha" if alpha is None else f"up to alpha = {number(alpha)}")
+
+    return " and ".join(told(level) for level in LEVELS)
+
+
+def _worst(rows: pd.DataFrame) -> pd.Series:
+    return rows.sort_values("value").iloc[-1]
+
+
+def _against(row: pd.Series, level: float) -> Verdict:
+    if row["interval"] != "bootstrap":
+        return "information"
+    if upper(row) < level:
+        return "agrees"
+    return "disagrees" if row["low"] > level else "undecided"
+
+
+def _is_published(place: Place, learner: Trained) -> bool:
+    """Whether the paper's figure is of this setting, as far as it is printed."""
+    prompts = place.config["prompts"]
+    same = all(prompts[key] == value for key, value in _PUBLISHED.items())
+    lengths = setting(place, "num_examples") == learner.section.training.num_examples
+    vectors = setting(place, "outlier_vectors") if place.config["axes"]["outlier_vectors"] else None
+    papers = place.config["test"]["coefficients"] == PAPER_COEFFICIENTS if vectors is None else vectors == "paper"
+    return bool(same and lengths and papers)
+
+
+def _covered(place: Place) -> bool:
+    """Whether every test outlier has a positive sum of coefficients, as the theorem asks."""
+    named: dict[str, Any] | None = place.config["axes"]["outlier_vectors"]
+    coefficients = place.config["test"]["coefficients"]
+    if named:
+        chosen = setting(place, "outlier_vectors")
+        coefficients = named[chosen]["coefficients"] if chosen in named else [[0.0]]
+    return coefficients is None or all(sum(row) > 0 for row in coefficients)

@@ -1,0 +1,180 @@
+"""How the steps to a level of the loss scale: the claims of arXiv 2510.00399 beside the slopes that were measured.
+
+Claimed: ``T_M ~ M1 / (eta (1 - p_a) beta^2)`` steps for Mamba and ``T_T = T_M / l_tr`` for the linear Transformer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iclab.experiments.outlier_sections import AttentionLearner
+from iclab.experiments.places import Place, capped
+from iclab.experiments.reading import Figure, Finding, Panel, Series, Table, Verdict
+from iclab.experiments.series import basis, by_learner, interval_note, number, quantity, series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iclab.evaluation import Slope
+
+_AXES = {
+    "num_examples": "context length in training, l_tr",
+    "outlier_fraction": "1 / (1 - p_a)",
+    "relevant": "relevant patterns, M1",
+}
+_SHORT = {"num_examples": "l_tr", "outlier_fraction": "1/(1 - p_a)", "relevant": "M1"}
+CLAIMED = {
+    "gated": {"num_examples": 0.0, "outlier_fraction": 1.0, "relevant": 1.0},
+    "linear": {"num_examples": -1.0, "outlier_fraction": 1.0, "relevant": 1.0},
+}
+"""Slopes of log steps in log of the abscissa, by kind of learner."""
+_MIN_SEEDS = 5
+
+
+def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[Table], list[str]]:
+    """Findings, figures, tables and notes where something is varied."""
+    findings: list[Finding] = []
+    panels: list[Panel] = []
+    slopes: list[list[str | float | int | None]] = []
+    steps: list[list[str | float | int | None]] = []
+    for place in places:
+        learners = {s.name: s for s in (AttentionLearner(**c) for c in place.config["learners"].values())}
+        taken = _taken(place.rows)
+        for axis in (a for a in _AXES if a in set(taken["axis"])):
+            for level in sorted(taken["loss_level"].unique(), reverse=True):
+                rows = taken[(taken["axis"] == axis) & (taken["loss_level"] == level)]
+                panels.append(_panel(place, axis, level, rows, learners))
+                for name, of_learner in by_learner(rows, learners):
+                    claimed = CLAIMED.get(learners[name].kind, {}).get(axis)
+                    slope = _slope(of_learner)
+                    slopes.append(_slope_row(place, axis, name, level, slope, claimed, of_learner))
+                    if level == max(taken["loss_level"]) and claimed is not None:
+                        findings.append(_finding(place, axis, name, level, slope, claimed, of_learner))
+                    steps.extend(_step_rows(place, axis, level, of_learner, learners[name]))
+    shown, left_out = capped(panels, "the table 'steps'")
+    measured = places[0].rows[places[0].rows["metric"] == "steps_to_level"]
+    figure = Figure(
+        "steps",
+        "Steps of SGD until the loss is at a level for the first time, at one step size for all. Lines without markers "
+        f"have the claimed slope, through the middle of the points. {interval_note(measured)}{left_out}",
+        shown,
+    )
+    tables = [
+        Table(
+            "slopes",
+            "Slope of log steps, with Student's interval over seeds, beside the claim.",
+            ["prompts", "against", "learner", "level", "slope", "claimed", "outcome", "points"],
+            slopes,
+        ),
+        Table(
+            "steps",
+            "Steps, prompts and context examples seen until the loss is at the level.",
+            ["prompts", "varied", "value", "learner", "level", "steps", "prompts seen", "examples seen", "rests on"],
+            steps,
+        ),
+    ]
+    note = (
+        "How the verdict is reached: a slope agrees where the claimed one lies in its 95 % interval, and disagrees "
+        "where it does not; below 5 seeds there is no verdict. The claims are orders of magnitude for large sizes, and "
+        "these slopes come from a few values each: they describe these sizes. Points that a seed did not reach within "
+        "its steps are left out of slopes and named in the table. Steps are interpolated between the middles of "
+        "windows of log_every steps; where the first window is at the level already, its middle is an upper bound."
+    )
+    return findings, [figure], tables, [note]
+
+
+def _taken(rows: pd.DataFrame) -> pd.DataFrame:
+    """Steps to each level with the abscissa ``x``, and whether every seed reached it."""
+    keys = ["learner", "axis", "at", "loss_level"]
+    reached = rows[rows["metric"] == "reached"][[*keys, "value"]].rename(columns={"value": "reached"})
+    taken = rows[rows["metric"] == "steps_to_level"].merge(reached, on=keys)
+    share = taken["axis"] == "outlier_fraction"
+    return taken.assign(x=taken["at"].where(~share, 1 / (1 - taken["at"].where(share, 0.0))))
+
+
+def _slope(rows: pd.DataFrame) -> Slope | None:
+    """Of the points that every seed reached; ``None`` where they are fewer than two."""
+    from iclab.evaluation import scaling_slope
+
+    usable = rows[rows["reached"] == 1].sort_values("x")
+    if usable["x"].nunique() < 2 or usable["num_seeds"].nunique() > 1:
+        return None
+    return scaling_slope(list(usable["x"]), np.array(usable["seed_values"].tolist()).T)
+
+
+def _panel(place: Place, axis: str, level: float, rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> Panel:
+    curves: list[Series] = []
+    for name, of_learner in by_learner(rows, learners):
+        usable = of_learner[of_learner["reached"] == 1].sort_values("x")
+        if usable.empty:
+            continue
+        curves.append(series(usable, "x", name, learners[name].role))
+        claimed = CLAIMED.get(learners[name].kind, {}).get(axis)
+        if claimed is not None and len(usable) > 1:
+            x = usable["x"].to_numpy(float)
+            middle = np.exp(np.log(usable["value"]).mean() - claimed * np.log(x).mean())
+            label = f"{name}, claimed slope"
+            curves.append(Series(label, list(x), list(middle * x**claimed), role="theory", like=name))
+    title = f"loss {number(level)}, against {_SHORT[axis]}"
+    title = f"{place.title}, {title}" if place.title else title
+    return Panel(title, _AXES[axis], "steps", curves, x_scale="log", y_scale="log")
+
+
+def _outcome(slope: Slope | None, claimed: float | None) -> Verdict:
+    if slope is None or claimed is None or slope.kind != "seeds":
+        return "information"
+    return "agrees" if slope.low <= claimed <= slope.high else "disagrees"
+
+
+def _judged(rows: pd.DataFrame) -> bool:
+    return bool((rows["num_seeds"] >= _MIN_SEEDS).all())
+
+
+def _finding(
+    place: Place, axis: str, name: str, level: float, slope: Slope | None, claimed: float, rows: pd.DataFrame
+) -> Finding:
+    what = f"{place.prefix}{name}, steps to a loss of {number(level)} against {_SHORT[axis]}"
+    if slope is None:
+        return Finding(f"{what}: fewer than two values at which every seed got there, so there is no slope.")
+    verdict = _outcome(slope, claimed) if _judged(rows) else "information"
+    tail = "" if _judged(rows) else " Fewer than 5 seeds: no verdict."
+    return Finding(
+        f"{what}: slope {_told(slope)} over {slope.num_points} values; claimed {claimed:g} "
+        f"({basis(rows.iloc[0])}).{tail}",
+        verdict,
+    )
+
+
+def _told(slope: Slope) -> str:
+    if not np.isfinite(slope.low):
+        return number(slope.slope)
+    return f"{number(slope.slope)} ({number(slope.low)} to {number(slope.high)})"
+
+
+def _slope_row(
+    place: Place, axis: str, name: str, level: float, slope: Slope | None, claimed: float | None, rows: pd.DataFrame
+) -> list[str | float | int | None]:
+    outcome = _outcome(slope, claimed) if _judged(rows) else "information"
+    told = "none" if slope is None else _told(slope)
+    points = 0 if slope is None else slope.num_points
+    shown = "no verdict" if outcome == "information" else outcome
+    return [place.title, _SHORT[axis], name, level, told, "none" if claimed is None else f"{claimed:g}", shown, points]
+
+
+def _step_rows(
+    place: Place, axis: str, level: float, rows: pd.DataFrame, learner: AttentionLearner
+) -> list[list[str | float | int | None]]:
+    batch = learner.training.batch_size
+    told: list[list[str | float | int | None]] = []
+    for _, row in rows.sort_values("at").iterrows():
+        length = int(row["at"]) if axis == "num_examples" else learner.training.num_examples
+        start = [place.title, axis, float(row["at"]), str(row["learner"]), level]
+        if row["reached"] < 1:
+            missed = round((1 - row["reached"]) * row["num_seeds"])
+            told.append([*start, f"not reached by {missed} of {int(row['num_seeds'])} seeds", "", "", basis(row)])
+            continue
+        seen = row["value"] * batch
+        told.append([*start, quantity(row), number(seen), number(seen * length), basis(row)])
+    return told

@@ -1,0 +1,147 @@
+"""What is measured while attention learns from prompts with outliers, against numbers that are known."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from iclab.experiments.outlier_gates_measure import clean_ranks, gate_measurements
+from iclab.experiments.outlier_sections import AttentionLearner
+from iclab.experiments.outlier_training_claims import convergence
+from iclab.experiments.outlier_training_config import OutlierTrainingConfig, Vary
+from iclab.experiments.outlier_training_points import crossing, points_of
+from iclab.experiments.outlier_training_probe import AttentionProbe
+from iclab.experiments.places import Place
+from iclab.models import AttentionStack, GatedLinearAttention
+from iclab.prompts import OutlierClassification, Stream
+
+
+def record(losses: list[float], size: int = 10, batch: int = 4):
+    windows = [SimpleNamespace(step=size * (i + 1), num_prompts=size * batch, loss=v) for i, v in enumerate(losses)]
+    return SimpleNamespace(windows=windows)
+
+
+@pytest.mark.parametrize(
+    ("losses", "level", "steps"),
+    [
+        ([0.9, 0.7, 0.3], 0.5, 20.0),  # half-way between the middles 15 and 25
+        ([0.9, 0.7, 0.3], 0.7, 15.0),
+        ([0.9, 0.4, 0.8, 0.1], 0.5, 13.0),  # the first time counts
+        ([0.4, 0.3], 0.5, 5.0),  # at once: the middle of the first window
+        ([0.9, 0.8], 0.5, None),
+    ],
+)
+def test_a_level_is_crossed_between_the_middles_of_windows(losses: list[float], level: float, steps: float | None):
+    found = crossing(record(losses), level, 4)  # type: ignore[arg-type]
+    assert found == (None if steps is None else pytest.approx(steps))
+
+
+def test_points_vary_one_entry_at_a_time():
+    vary = Vary(num_examples=[5, 40], outlier_fraction=[0.2], relevant=[4])
+    config = OutlierTrainingConfig(vary=vary)
+    points = points_of(config)
+    section = config.learners["mamba"]
+    told = [(p.prompts.relevant, p.prompts.outlier_fraction, p.learner(section).training.num_examples) for p in points]
+    assert told == [(6, 0.4, 5), (6, 0.4, 40), (6, 0.2, 20), (4, 0.4, 20)]
+    rates = {p.learner(section).training.learning_rate for p in points}
+    assert rates == {section.training.learning_rate}
+    (alone,) = points_of(OutlierTrainingConfig())
+    assert alone.keys == {}
+
+
+def test_attention_at_the_diagonal_start_is_known():
+    """Without irrelevant patterns examples of the query's pattern have attention ``(start beta)^2``, others none."""
+    law = OutlierClassification(8, 3, 0, 2, outlier_fraction=0.5, seed=1)
+    prompts = law.sample(Stream(0), 32, 9, dtype=torch.float64)
+    model = GatedLinearAttention(8, start=0.1, dtype=torch.float64, stream=Stream(2))
+    probe = AttentionProbe("m", model, prompts, steps=7, log_every=3, probes=3)
+    for step in (3, 6, 7):
+        probe(SimpleNamespace(step=step))  # type: ignore[arg-type]
+    frame = pd.DataFrame([{**m.keys, "metric": m.metric, "value": m.value} for m in probe.measurements])
+    assert sorted(frame["step"].unique()) == [0, 3, 6, 7]
+    scores = frame[(frame["metric"] == "attention") & (frame["part"] == "scores") & (frame["step"] == 0)]
+    value = scores.set_index("group")["value"]
+    count = float(prompts.same_pattern.double().sum(-1).mean())
+    assert value["same"] == pytest.approx(0.09 * count)
+    assert value["different"] == pytest.approx(0, abs=1e-12)
+    shares = frame[(frame["metric"] == "same_share") & (frame["step"] == 0)]
+    none = float((~prompts.same_pattern.any(-1)).double().mean())
+    np.testing.assert_allclose(shares["value"], 1 - none / 2, rtol=1e-9)
+    gated = frame[(frame["metric"] == "attention") & (frame["part"] == "weights") & (frame["group"] == "same")]
+    assert bool((gated["value"] < value["same"]).all())
+
+
+def test_a_stack_is_looked_at_layer_by_layer_and_ungated_ones_without_weights():
+    prompts = OutlierClassification(8, 3, 1, 1, seed=1).sample(Stream(0), 8, 4)
+    probe = AttentionProbe("m", AttentionStack(8, "softmax", 2), prompts, 1, 1, 1)
+    frame = pd.DataFrame([{**m.keys, "metric": m.metric, "value": m.value} for m in probe.measurements])
+    assert set(frame["part"]) == {"scores"}
+    totals = frame[frame["metric"] == "attention"].groupby("layer")["value"].sum()
+    assert list(totals.index) == [1, 2]
+    np.testing.assert_allclose(totals, 1, rtol=1e-6)  # weights of a softmax
+    assert set(frame[frame["metric"] == "signed_attention"]["layer"]) == {2}
+
+
+def test_ranks_count_clean_examples_from_the_query():
+    outliers = np.array([[False, True, False, False, True], [True, True, True, True, True]])
+    assert clean_ranks(outliers).tolist() == [[3, 0, 2, 1, 0], [0, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("factor", [0.7, 0.4])
+def test_a_geometric_decay_is_found_and_compared_with_the_bound(factor: float):
+    generator = np.random.default_rng(0)
+    outliers = generator.random((200, 14)) < 0.3
+    ranks = clean_ranks(outliers)
+    gates = np.where(outliers, 1e-3, 0.2 * factor ** (ranks - 1.0))
+    found = list(gate_measurements("m", torch.tensor(gates[None]), torch.tensor(outliers), 2.0, 6))
+    value = {m.metric: m.value for m in found if m.metric not in ("gate", "ranked_gate", "mean_gate")}
+    assert value["decay"] == pytest.approx(factor)
+    assert value["decay_start"] == pytest.approx(0.2)
+    assert value["outlier_ratio"] == pytest.approx(1e-3 / 0.2)
+    assert value["over_bound"] == pytest.approx(min((2 * factor) ** j for j in range(1, 6)))
+    last = next(m for m in found if m.metric == "gate" and m.keys["group"] == "clean" and m.keys["distance"] == 1)
+    assert last.value == pytest.approx(0.2)  # clean and last: always the nearest
+    assert last.num_prompts == int((~outliers[:, -1]).sum())
+
+
+def synthetic(power: float, missed: bool = False, seeds: int = 5) -> Place:
+    """Mamba's steps ``100 M1^power``, but for a few per cent at the last value."""
+    rows = []
+    for m1 in (3, 6, 12):
+        spread = 0.02 if m1 == 12 else 0.0
+        values = [100 * m1**power * (1 + spread * (seed - (seeds - 1) / 2)) for seed in range(seeds)]
+        base = {"learner": "Mamba", "axis": "relevant", "at": float(m1), "loss_level": 0.5, "num_seeds": seeds,
+                "interval": "bootstrap", "level": 0.95, "num_prompts": 1}  # fmt: skip
+        mean = float(np.mean(values))
+        rows.append(base | {"metric": "steps_to_level", "value": mean, "low": min(values), "high": max(values),
+                            "seed_values": values})  # fmt: skip
+        reached = 0.8 if missed and m1 == 12 else 1.0
+        rows.append(base | {"metric": "reached", "value": reached, "low": 0, "high": 1, "seed_values": [1.0] * seeds})
+    config = {"learners": {"mamba": AttentionLearner().model_dump(mode="json")}}
+    return Place("", {}, pd.DataFrame(rows), config)
+
+
+@pytest.mark.parametrize(
+    ("power", "seeds", "verdict"), [(1.0, 5, "agrees"), (2.0, 5, "disagrees"), (1.0, 4, "information")]
+)
+def test_a_slope_is_judged_against_the_claim(power: float, seeds: int, verdict: str):
+    (finding,), (figure,), (slopes, steps), _ = convergence([synthetic(power, seeds=seeds)])
+    assert finding.verdict == verdict
+    assert f"slope {power:g} " in finding.text
+    assert "claimed 1 " in finding.text
+    assert slopes.rows[0][4].startswith(f"{power:g} (")  # type: ignore[union-attr]
+    assert len(steps.rows) == 3
+    assert steps.rows[0][6] == f"{100 * 3**power * 64:.3g}"
+    measured, claimed = figure.panels[0].series
+    assert claimed.y[2] / claimed.y[0] == pytest.approx(4)
+    assert np.prod(claimed.y) == pytest.approx(np.prod(measured.y), rel=1e-9)
+
+
+def test_a_level_that_a_seed_missed_is_named_and_left_out():
+    (finding,), (figure,), (slopes, steps), _ = convergence([synthetic(1.0, missed=True)])
+    assert "over 2 values" in finding.text
+    assert slopes.rows[0][-1] == 2
+    assert steps.rows[2][5] == "not reached by 1 of 5 seeds"
+    assert list(figure.panels[0].series[0].x) == [3.0, 6.0]

@@ -1,0 +1,246 @@
+"""Readings of outlier errors: verdicts from made-up numbers, and what is shown of whatever was varied."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from iclab.experiments.outlier_claims import MOST_PLACES, Judged, findings_of
+from iclab.experiments.outlier_error import run_cell
+from iclab.experiments.outlier_error_config import OutlierErrorConfig
+from iclab.experiments.outlier_fraction_claims import fraction_claims, tolerated
+from iclab.experiments.outlier_learners import learners_of
+from iclab.experiments.outlier_pairs import Term, combination
+from iclab.experiments.places import Place
+from iclab.experiments.reading import Finding, Reading
+from iclab.experiments.registry import load_kind
+from iclab.experiments.resolve import resolve
+from iclab.runs.results import Results
+from iclab.runs.storage import StoredCell
+from iclab.runs.tables import per_seed_table, summary_table
+
+TINY = ["prompts.ambient_dim=12", "prompts.relevant=2", "prompts.irrelevant=2", "prompts_per_task=2", "num_queries=2"]
+LEARNERS = {
+    "placement": ("mamba", "mamba_fast", "linear", "softmax", "mamba3", "linear3", "softmax3"),
+    "mitigation": ("usual", "closest", "closest_flipped", "farthest", "fast"),
+    "beyond-size": ("mamba", "linear"),
+}
+
+
+def _run(name: str, arguments: list[str]) -> Results:
+    """The results of an experiment of the catalogue at a tiny size, without drawing them."""
+    steps = [f"learners.{learner}.training.{key}" for learner in LEARNERS[name] for key in ("steps=1", "batch_size=8")]
+    resolved = resolve(f"li2025/{name}", [*TINY, *steps, *arguments])
+    experiment = resolved.to_json()
+    cells = []
+    for cell in resolved.cells:
+        measured = run_cell(cell.config)  # type: ignore[arg-type]
+        record = {
+            "id": cell.id,
+            "config": cell.to_json(),
+            "measurements": [
+                {"learner": m.learner, "metric": m.metric, "statistic": m.statistic, "num_examples": m.num_examples,
+                 "keys": m.keys}
+                for m in measured
+            ],
+        }  # fmt: skip
+        cells.append(StoredCell(record, [m.samples for m in measured]))
+    per_seed, samples = per_seed_table(experiment, cells)
+    return Results(experiment, {}, per_seed, summary_table(per_seed, samples), tuple(samples))
+
+
+def _with_errors(results: Results, error: Any) -> Results:
+    """The same results with the samples, and the numbers of the tables, that ``error(row)`` gives."""
+    table, samples = results.per_seed.copy(), list(results.samples)
+    for i, (_, row) in enumerate(table.iterrows()):
+        if row["metric"] == "error":
+            samples[i] = np.full_like(samples[i], error(row))
+    table["value"] = [sample.mean() for sample in samples]
+    return replace(results, per_seed=table, samples=tuple(samples), summary=summary_table(table, samples))
+
+
+def _place(errors: dict[str, dict[float, tuple[float, float, float]]], seeds: int = 5, **changes: Any) -> Place:
+    config = OutlierErrorConfig.model_validate(changes).model_dump(mode="json")
+    rows = [
+        {"learner": name, "outlier_fraction": alpha, "value": value, "low": low, "high": high, "num_examples": 20,
+         "interval": "bootstrap" if seeds >= 5 else "range", "num_prompts": 100, "num_seeds": seeds}
+        for name, curve in errors.items()
+        for alpha, (low, value, high) in curve.items()
+    ]  # fmt: skip
+    return Place("", {}, pd.DataFrame(rows), config)
+
+
+GOOD = {0.2: (0.0, 0.0, 0.0), 0.5: (0.001, 0.002, 0.004), 0.8: (0.004, 0.006, 0.009)}
+BAD = {0.2: (0.0, 0.0, 0.0), 0.5: (0.021, 0.03, 0.04), 0.8: (0.2, 0.3, 0.4)}
+UNSURE = {0.2: (0.0, 0.0, 0.0), 0.5: (0.01, 0.015, 0.03), 0.8: (0.005, 0.02, 0.03)}
+
+
+@pytest.mark.parametrize(
+    ("curve", "verdicts"), [(GOOD, ["agrees"] * 2), (BAD, ["disagrees"] * 2), (UNSURE, ["undecided"] * 2)]
+)
+def test_mamba_is_judged_by_whole_intervals(curve: dict, verdicts: list[str]) -> None:
+    found = fraction_claims(_place({"Mamba": curve}))
+    assert [item.finding.verdict for item in found] == verdicts
+    assert "0.012 of such prompts has no clean example" in found[0].finding.text
+    assert "alpha < p_a l_tr / l_ts = 0.6" in found[1].finding.text
+    few = fraction_claims(_place({"Mamba": curve}, seeds=3))
+    assert [item.finding.verdict for item in few] == ["information"] * 2
+
+
+def test_no_wrong_prompt_is_not_an_error_of_exactly_zero() -> None:
+    """Of 500 prompts none was wrong: the error may still be 3/500 = 0.006, but of 100 it may be 0.03."""
+    rows = _place({"Mamba": {0.1: (0.0, 0.0, 0.0)}}).rows
+    assert tolerated(rows, 0.01) == 0.1
+    assert tolerated(rows.assign(num_prompts=20), 0.01) is None
+
+
+def test_other_settings_than_the_papers_have_no_published_figure() -> None:
+    others: list[dict[str, Any]] = [
+        {"prompts": {"outliers": 4}, "test": {"coefficients": None}},
+        {"test": {"num_examples": 40}},
+    ]
+    for changes in others:
+        found = fraction_claims(_place({"Mamba": GOOD}, **changes))
+        assert ["guarantee" in item.finding.text for item in found] == [True]
+
+
+def test_outliers_outside_the_theorem_give_no_verdict() -> None:
+    found = fraction_claims(_place({"Mamba": BAD}, test={"coefficients": [[1.0, -1.0, 0.0]]}))
+    assert [item.finding.verdict for item in found] == ["information"]
+    assert "no verdict" in found[0].finding.text
+
+
+@pytest.mark.parametrize(
+    ("beyond", "verdict"),
+    [((0.7, 0.8, 0.9), "agrees"), ((0.1, 0.2, 0.3), "disagrees"), ((0.45, 0.52, 0.6), "undecided")],
+)
+def test_linear_attention_fails_where_flipped_labels_are_the_majority(beyond: tuple, verdict: str) -> None:
+    curve = {0.4: (0.1, 0.2, 0.3), 0.5: (0.4, 0.5, 0.6), 0.6: beyond}
+    found = fraction_claims(_place({"linear Transformer": curve}))
+    assert [item.finding.verdict for item in found] == [verdict]
+    assert "0.5 (0.4 to 0.6) at alpha = 0.5" in found[0].finding.text
+    assert not fraction_claims(_place({"linear Transformer": curve}, test={"label_rule": "random"}))
+
+
+def test_guarantees_follow_the_training_of_each_learner() -> None:
+    config = OutlierErrorConfig.model_validate(
+        {
+            "learners": {
+                "a": {"training": {"num_examples": 30}},
+                "b": {"label": "b", "law": {"outlier_fraction": 0.4}},
+                "c": {"kind": "linear"},
+                "d": {"kind": "softmax"},
+                "e": {"depth": 3},
+            }
+        }
+    )
+    found = [learner.guarantee(40) for learner in learners_of(config.model_dump(mode="json"))]
+    assert found == [pytest.approx(0.45), pytest.approx(0.2), 0.5, None, None]
+    assert learners_of(config.model_dump(mode="json"))[0].guarantee(10) == 1.0
+
+
+def test_many_places_are_counted_and_not_averaged() -> None:
+    def judged(verdicts: list[str]) -> list[Finding]:
+        items = [Judged("The claim", f"p{i}", Finding("x", v)) for i, v in enumerate(verdicts)]  # type: ignore[arg-type]
+        return findings_of(items)
+
+    assert len(judged(["agrees"] * MOST_PLACES)) == MOST_PLACES
+    (mixed,) = judged(["agrees"] * MOST_PLACES + ["disagrees"])
+    assert mixed.verdict == "undecided"
+    assert "it fails at 1 (p9)" in mixed.text
+    assert judged(["agrees"] * 9 + ["information"])[0].verdict == "agrees"
+    assert judged(["disagrees"] * 12)[0].verdict == "disagrees"
+
+
+@pytest.fixture(scope="module")
+def placement() -> Results:
+    return _run("placement", ["seed=0..4", "axes.outlier_fraction=[0.5,0.8]", "axes.label_rule=[random]"])
+
+
+def test_placement_is_judged_pair_by_pair(placement: Results) -> None:
+    def collapse(row: pd.Series) -> float:
+        gated = row["learner"].startswith("Mamba")
+        return 0.05 + 0.001 * row["seed"] + (0.2 if gated and row["placement"] == "closest" else 0.0)
+
+    reading = load_kind("outlier_error").read(_with_errors(placement, collapse))
+    by_placement = [finding for finding in reading.findings if "closest to the query" in finding.text]
+    claims = [finding for finding in reading.findings if "claim '" in finding.text and "place" in finding.text]
+    assert len(claims) >= 6
+    assert by_placement
+    assert all("alpha = 0.5" in finding.text for finding in by_placement)
+    # Seeds differ, and pairs do not: the gap is 20 points without any spread.
+    assert any("20 (20 to 20) points" in finding.text and finding.verdict == "agrees" for finding in by_placement)
+    even = load_kind("outlier_error").read(_with_errors(placement, lambda row: 0.05))
+    gated = [f for f in even.findings if "at least 10 points" in f.text]
+    assert {finding.verdict for finding in gated} == {"disagrees"}
+    others = [f for f in even.findings if "without gates" in f.text]
+    assert {finding.verdict for finding in others} == {"agrees"}
+
+
+def test_placement_table_quotes_only_the_published_setting(placement: Results) -> None:
+    reading = load_kind("outlier_error").read(placement)
+    table = next(table for table in reading.tables if table.name == "placement")
+    quoted = {(row[1], row[2]): row[4] for row in table.rows if row[4] is not None}
+    assert len(quoted) == 9
+    assert quoted["Mamba, 3 layers", "closest"] == 82.73
+    assert all("alpha = 0.5" in str(row[0]) for row in table.rows if row[4] is not None)
+    roles = [s.role for panel in reading.figures[0].panels for s in panel.series]
+    assert roles.count("quoted") == 9
+
+
+def test_combinations_are_those_of_the_samples(placement: Results) -> None:
+    key = {"outlier_fraction": 0.8, "placement": "closest"}
+    terms = [Term(1.0, "Mamba, 1 layer", key), Term(-0.5, "linear, 1 layer", {**key, "placement": "random"})]
+    found = combination(placement, terms)
+    table = placement.per_seed
+    expected = 0.0
+    for term in terms:
+        chosen = (table["learner"] == term.learner) & (table["metric"] == "error")
+        for column, value in term.key.items():
+            chosen &= table[column] == value
+        expected += term.weight * float(table[chosen]["value"].mean())
+    assert found is not None
+    assert found.value == pytest.approx(expected)
+    assert found.num_seeds == 5
+    assert found.num_prompts == 4
+    assert combination(placement, [Term(1.0, "nobody", key)]) is None
+
+
+def test_mitigation_says_what_is_won_and_what_it_costs() -> None:
+    axes = ["seed=0..4", "axes.outlier_fraction=[0.5]", "axes.label_rule=[random]"]
+    results = _run("mitigation", axes)
+
+    def mended(row: pd.Series) -> float:
+        if row["placement"] != "closest":
+            return 0.03 if row["learner"] == "trained closest" else 0.01
+        return {"trained at random places": 0.21, "trained closest": 0.05}.get(row["learner"], 0.2)
+
+    findings = load_kind("outlier_error").read(_with_errors(results, mended)).findings
+    mending = {f.text.split("'")[1]: f for f in findings if "mend the collapse" in f.text}
+    assert len(mending) == 4
+    closest = mending["trained closest"]
+    assert closest.verdict == "agrees"
+    assert "wins back 80 %" in closest.text
+    assert "random -2 (-2 to -2); closest 16 (16 to 16)" in closest.text
+    assert mending["trained farthest"].verdict == "disagrees"
+
+
+def test_training_and_test_keys_have_the_papers_letters_and_figures_of_their_own() -> None:
+    axes = ["seed=0", "axes.outlier_fraction=[0.3,0.6]", "prompts.outlier_size=1,2,3,4"]
+    results = _run("beyond-size", axes)
+    reading: Reading = load_kind("outlier_error").read(results)
+    assert [figure.name for figure in reading.figures] == [
+        "error", "error-small", "error-prompts-outlier-size", "error-outlier-size",
+    ]  # fmt: skip
+    panels = {figure.name: [panel.title for panel in figure.panels] for figure in reading.figures}
+    assert "kappa_a = 1, kappa_a' = 0.5" in panels["error"]
+    assert len(panels["error"]) == 20
+    assert {label for _, label in reading.figures[0].panels[0].vertical} == {
+        "p_a l_tr/l_ts (published, Mamba)",
+        "1/2 (published, linear)",
+    }
+    for figure in reading.figures:
+        for panel in figure.panels:
+            assert all(len(set(series.x)) == len(series.x) for series in panel.series)
