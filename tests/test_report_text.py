@@ -149,6 +149,7 @@ def test_ticks_are_plain_numbers_at_the_data() -> None:
 @example("symlog", [0.0, -5e-324, 1.0])
 @example("linear", [5e-324, 0.0])
 @example("linear", [1e-201, 2e-201])
+@example("linear", [2e-11])
 def test_every_axis_has_an_order_few_ticks_and_all_values(scale: str, values: list[float]) -> None:
     if scale in ("log", "log2"):
         values = [abs(v) for v in values if abs(v) > 1e-200]

@@ -87,7 +87,9 @@ def _linear_ticks(low: float, high: float, most: int) -> tuple[float, ...]:
     ticks = MaxNLocator(nbins=most - 1, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     # Rounding at the twelfth digit of the span turns 0.30000000000000004 and -1e-17 into 0.3 and 0.
     digits = 12 - math.floor(math.log10(high - low))
-    return tuple(round(float(t), digits) + 0.0 for t in ticks if low <= t <= high)
+    inside = (float(t) for t in ticks if low <= t <= high)
+    # At an end of the axis rounding may lead outside.
+    return tuple(min(max(round(t, digits) + 0.0, low), high) for t in inside)
 
 
 def _plan_log(scale: Scale, values: np.ndarray, limits: tuple[float, float] | None, most: int) -> AxisPlan:
