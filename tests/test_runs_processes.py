@@ -172,7 +172,8 @@ def test_full_disk(tmp_path, capsys):
     )
     process = subprocess.run([sys.executable, "-c", limited, "run", *arguments], capture_output=True, text=True)
     assert process.returncode == 2
-    assert process.stderr == f"error: File too large: {tmp_path / 'run'}; what was finished before, if anything, is kept\n"
+    place = tmp_path / "run"
+    assert process.stderr == f"error: File too large: {place}; what was finished before, if anything, is kept\n"
     assert not list(tmp_path.rglob("*.tmp"))
     assert not list(tmp_path.rglob("cell.json"))
     assert main(["run", *arguments]) == 0
