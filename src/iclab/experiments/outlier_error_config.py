@@ -11,6 +11,7 @@ from pydantic import Field
 
 from iclab.experiments.kind import Config
 from iclab.experiments.outlier_sections import (
+    ONE_LAYER_MODELS,
     AttentionLearner,
     Coefficients,
     Fraction,
@@ -69,14 +70,7 @@ class OutlierErrorConfig(Config):
 
     seed: int = Field(0, ge=0)
     prompts: OutlierPromptsSection = OutlierPromptsSection()
-    learners: dict[str, AttentionLearner] = Field(
-        {
-            "mamba": AttentionLearner(),
-            "linear": AttentionLearner(kind="linear", role="ablation"),
-            "softmax": AttentionLearner(kind="softmax", role="baseline"),
-        },
-        min_length=1,
-    )
+    learners: dict[str, AttentionLearner] = Field(ONE_LAYER_MODELS, min_length=1)
     test: TestLaw = TestLaw()
     axes: TestAxes = TestAxes()
     prompts_per_task: int = Field(16, ge=1)

@@ -198,3 +198,11 @@ class AttentionLearner(Config):
         layer = 1.6e-3 + numbers * (dim + 1) ** 2 * 3e-10 + pairs * 1.5e-8
         gates = 1.4 if self.kind == "gated" else 1.0
         return training.steps * (step + gates * self.depth * layer)
+
+
+ONE_LAYER_MODELS = {
+    "mamba": AttentionLearner(),
+    "linear": AttentionLearner(kind="linear", role="ablation"),
+    "softmax": AttentionLearner(kind="softmax", role="baseline"),
+}
+"""The three models that the paper compares, by a short key."""
