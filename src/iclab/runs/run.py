@@ -119,8 +119,8 @@ def run_experiment(
     run = RunFolder(shown.absolute())
     experiment = resolved.to_json()
     others = [Path(other).absolute() for other in reuse]
-    shared = tuple(str(other / TRAININGS) for other in others)
-    place = Place(threads, device, str(run.path / TRAININGS), shared)
+    trainings = tuple(str(other / TRAININGS) for other in others)
+    place = Place(threads, device, str(run.path / TRAININGS), trainings)
     code = code_version(resolved.definition.kind)
     with stoppable() as stopping, run.open(experiment):
         if others:
@@ -131,8 +131,8 @@ def run_experiment(
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
         pending = [cell for cell in resolved.cells if not is_finished(run.cell(cell.id))]
         if engine is None:
-            shared = device == "cpu" or workers is not None
-            engine = "local" if shared and len(pending) > 1 and available_cores() > 1 else "inline"
+            divisible = device == "cpu" or workers is not None
+            engine = "local" if divisible and len(pending) > 1 and available_cores() > 1 else "inline"
         workers = (
             1 if engine == "inline" else min(workers or max(1, available_cores() // threads), max(len(pending), 1))
         )
