@@ -161,16 +161,24 @@ class AttentionLearner(Config):
             return SoftmaxAttention(ambient_dim, **start)
         return GatedLinearAttention(ambient_dim, gated=self.kind == "gated", stream=stream, **start)
 
-    def fit(self, prompts: OutlierPromptsSection, seed: int, **options: Any) -> tuple[TokenModel, HingeRecord]:
+    def fit(
+        self, prompts: OutlierPromptsSection, seed: int, model: TokenModel | None = None, **options: Any
+    ) -> tuple[TokenModel, HingeRecord]:
         """The trained model and the record of its training. All learners of one seed see the same stream of prompts, up
-        to what their laws differ in; ``options`` go to `hinge_sgd` (``progress``)."""
+        to what their laws differ in.
+
+        Args:
+            prompts, seed: of the training law.
+            model: what `model` gave, for those who look at it while it is trained; ``None`` makes one.
+            options: of `hinge_sgd`, such as ``progress``; they go before the section's own.
+        """
         from iclab.pretraining import hinge_sgd
         from iclab.prompts import Stream
 
         law = self.training_law(prompts, seed)
-        model = self.model(prompts.ambient_dim, seed)
+        model = model or self.model(prompts.ambient_dim, seed)
         stream = Stream(seed).child("pretraining")
-        return hinge_sgd(model, law, stream=stream, **self.training.model_dump(), **options)
+        return hinge_sgd(model, law, stream=stream, **(self.training.model_dump() | options))
 
     def check(self, key: str, prompts: OutlierPromptsSection, seed: int = 0) -> None:
         """Refuse what cannot be trained, naming the ``key`` of this section."""

@@ -30,7 +30,6 @@ def run_cell(config: OutlierTrainingConfig) -> list[Measurement]:
 
 def _measured(config: OutlierTrainingConfig, point: Point) -> Iterator[Measurement]:
     from iclab.experiments.outlier_training_probe import AttentionProbe
-    from iclab.pretraining import hinge_sgd
     from iclab.prompts import Stream
 
     stream = Stream(config.seed)
@@ -43,10 +42,8 @@ def _measured(config: OutlierTrainingConfig, point: Point) -> Iterator[Measureme
         if not point.keys:
             batch = law.sample(stream.child("evaluation"), config.probe_prompts, training.num_examples)
             probe = AttentionProbe(learner.name, model, batch, training.steps, training.log_every, config.probes)
-        options = training.model_dump()
-        if point.keys:
-            options["until_loss"] = min(config.levels)
-        _, record = hinge_sgd(model, law, stream=stream.child("pretraining"), progress=probe, **options)
+        options = {"until_loss": min(config.levels)} if point.keys else {}
+        _, record = learner.fit(point.prompts, config.seed, model, progress=probe, **options)
         if probe is None:
             yield from _levels(config, learner, record, point)
         else:
