@@ -155,7 +155,7 @@ def test_every_model_trains_at_both_depths(kind: str) -> None:
             "learners.mamba.training.batch_size = 1e[+]12 would take",
         ),
         (["learners.mamba.training.learning_rate=0"], "learning_rate is 0"),
-        (["learners.linear.label=Mamba"], "two learners have the same label"),
+        (["learners.linear.label='softmax attention'"], "two learners have the same label"),
         (["learners.linear.label='prompts without a clean example'"], "which every run measures itself"),
         (["learners.mamba.kind=mamba"], "learners.mamba.kind is 'mamba'"),
         (["prompts_per_task=1000000000000"], "prompts_per_task"),

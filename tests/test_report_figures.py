@@ -10,11 +10,13 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Annotation
 
 from iclab.errors import InputError
 from iclab.experiments.reading import Figure, Panel, Series
+from iclab.report import drawing
 from iclab.report.curves import clean_panel
 from iclab.report.drawing import DrawnFigure, column_count, draw_figure
 from iclab.report.inline import inline_svg
@@ -290,6 +292,27 @@ def test_vertical_labels_that_would_overlap_are_staggered() -> None:
 
 def test_columns_of_a_grid() -> None:
     assert [column_count(n) for n in range(8)] == [1, 1, 2, 3, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("columns", [None, 2])
+def test_titles_stay_in_the_figure(columns: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    canvases: list[Canvas] = []
+
+    def remember(canvas: Canvas) -> bytes:
+        canvases.append(canvas)
+        return b""
+
+    monkeypatch.setattr(drawing, "_png", remember)
+    titles = ["flipped labels, outliers closest to the query", "trained closest, flipped labels, random labels"]
+    panels = [Panel(title, "N", "error", [Series("a", [0, 1], [0, 1])]) for title in titles * 3]
+    figure = Figure("figure", "", panels, columns)
+    draw_figure(figure, assign_strokes([figure]))
+    FigureCanvasAgg(canvases[0]).draw()
+    grid = canvases[0].axes[0].get_subplotspec()
+    assert grid is not None
+    assert grid.get_gridspec().ncols == (columns or 3)
+    for axes in canvases[0].axes:
+        assert axes.title.get_window_extent().x1 <= canvases[0].bbox.x1
 
 
 def test_inlined_svg_has_own_ids_variables_and_no_style_of_its_own() -> None:

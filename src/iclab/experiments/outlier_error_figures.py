@@ -106,13 +106,15 @@ def guarantees(place: Place, learners: Sequence[Trained]) -> list[tuple[float, s
 
 
 def placement_figure(results: Results, errors: pd.DataFrame, coords: Sequence[Coordinate]) -> list[Figure]:
-    """Error against alpha, one panel a learner and one curve a placement."""
+    """Error against alpha: a row of panels for each learner, one curve for each placement."""
     alpha = next((coord for coord in coords if coord.column == ALPHA), None)
     if alpha is None:
         return []
+    found = places(results, errors, without(coords, ["placement", ALPHA]))
+    learners = {learner.name: learner for place in found for learner in learners_of(place.config)}
     panels = []
-    for place in places(results, errors, without(coords, ["placement", ALPHA])):
-        for learner in learners_of(place.config):
+    for learner in learners.values():
+        for place in found:
             rows = place.rows[place.rows["learner"] == learner.name]
             curves = [
                 series(mine, ALPHA, f"outliers {placement}", "model")
@@ -120,14 +122,14 @@ def placement_figure(results: Results, errors: pd.DataFrame, coords: Sequence[Co
                 if len(mine := rows[rows["placement"] == placement])
             ]
             curves += _quoted(place, learner)
-            title = ", ".join(part for part in (learner.name, place.title) if part)
+            title = " | ".join(part for part in (learner.name, place.title) if part)
             panels.append(Panel(title, alpha.letter, "0-1 error", curves, y_limits=(-0.02, 1.02)))
     shown, left_out = capped(panels, "summary.csv")
     caption = (
         "0-1 error against the share of outliers by where they stand in the context. Published numbers are quoted "
         f"beside the setting that is theirs as far as we know it. {interval_note(errors)}{left_out}"
     )
-    return [Figure("placement", caption, shown)]
+    return [Figure("placement", caption, shown, columns=len(found) if len(found) <= 3 else None)]
 
 
 def _quoted(place: Place, learner: Trained) -> list[Series]:

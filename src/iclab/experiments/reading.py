@@ -53,11 +53,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels that are read together. ``name`` is a file name without its ending; ``caption`` is a sentence or two."""
+    """Panels that are read together. ``name`` is a file name without its ending; ``caption`` is a sentence or two.
+
+    ``columns`` of the grid in a file, 1 to 3; left to the drawing if ``None``.
+    """
 
     name: str
     caption: str
     panels: Sequence[Panel]
+    columns: int | None = None
 
 
 @dataclass(frozen=True)

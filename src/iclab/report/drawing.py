@@ -102,7 +102,7 @@ def _style(salt: str) -> Generator[None]:
 
 
 def _compose(figure: Figure, strokes: dict[Key, Stroke]) -> Canvas:
-    columns = column_count(len(figure.panels))
+    columns = min(max(figure.columns, 1), 3) if figure.columns else column_count(len(figure.panels))
     rows = max(1, math.ceil(len(figure.panels) / columns))
     width, height = _FILE_PANEL_SIZES[columns]
     keys = legend_keys(figure)

@@ -58,7 +58,7 @@ def draw_panel(axes: Axes, panel: Panel, strokes: dict[Key, Stroke], *, title: b
     rows = draw_vertical(axes, vertical)
     draw_horizontal(axes, horizontal, curves)
     if title and panel.title:
-        axes.set_title(wrapped(panel.title, 46, _MOST_LINES), loc="left", pad=7 + rows * label_rows.height)
+        axes.set_title(wrapped(panel.title, 40, _MOST_LINES), loc="left", pad=7 + rows * label_rows.height)
     return list(dict.fromkeys(notes))
 
 
