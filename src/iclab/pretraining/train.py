@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from iclab.errors import check_integer
+from iclab.memory import keep_freed_memory
 from iclab.pretraining.batches import Batches
 from iclab.pretraining.checkpoint_folder import CheckpointFolder
 from iclab.pretraining.curriculum import Curriculum
@@ -153,6 +154,7 @@ def train(
     outlets = Outlets(store, checkpoint_every, tuple(writers), progress)
     advice = f"lower batch_size ({batch_size}) or num_examples ({num_examples}), or raise accumulate ({accumulate})"
     world = join(place)
+    keep_freed_memory()
     with (
         memory_advice(f"training {type(model).__name__}", place, advice),
         own_randomness(place),
