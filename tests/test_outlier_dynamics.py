@@ -9,6 +9,7 @@ import torch
 
 from iclab.experiments.outlier_gates_measure import clean_ranks, gate_measurements
 from iclab.experiments.outlier_sections import AttentionLearner
+from iclab.experiments.outlier_step_ratios import step_ratios
 from iclab.experiments.outlier_training_claims import convergence
 from iclab.experiments.outlier_training_config import OutlierTrainingConfig, Vary
 from iclab.experiments.outlier_training_points import crossing, points_of
@@ -124,7 +125,8 @@ def synthetic(power: float, missed: bool = False, seeds: int = 5) -> Place:
 
 
 @pytest.mark.parametrize(
-    ("power", "seeds", "verdict"), [(1.0, 5, "agrees"), (2.0, 5, "disagrees"), (1.0, 4, "information")]
+    ("power", "seeds", "verdict"),
+    [(1.0, 5, "agrees"), (0.9, 5, "agrees"), (1.25, 5, "undecided"), (2.0, 5, "disagrees"), (1.0, 4, "information")],
 )
 def test_a_slope_is_judged_against_the_claim(power: float, seeds: int, verdict: str):
     (finding,), (figure,), (slopes, steps), _ = convergence([synthetic(power, seeds=seeds)])
@@ -137,6 +139,23 @@ def test_a_slope_is_judged_against_the_claim(power: float, seeds: int, verdict: 
     measured, claimed = figure.panels[0].series
     assert claimed.y[2] / claimed.y[0] == pytest.approx(4)
     assert np.prod(claimed.y) == pytest.approx(np.prod(measured.y), rel=1e-9)
+
+
+def test_ratios_of_steps_are_taken_seed_by_seed():
+    rows = [
+        {"learner": name, "at": length, "reached": 1, "seed_values": values}
+        for name, length, values in (
+            ("M", 10.0, [100.0, 300.0]),
+            ("L", 10.0, [10.0, 20.0]),
+            ("M", 20.0, [100.0, 100.0]),
+            ("L", 20.0, [5.0, 5.0]),
+            ("M", 40.0, [1.0, 1.0]),
+        )
+    ]
+    learners = {"M": AttentionLearner(), "L": AttentionLearner(kind="linear"), "deep": AttentionLearner(depth=2)}
+    (finding,) = step_ratios("", 0.5, pd.DataFrame(rows), learners)
+    assert "12.5 (10 to 15) at l_tr = 10, 1.25 times l_tr; 20 (20 to 20) at l_tr = 20, 1 times l_tr" in finding.text
+    assert "2 seeds" in finding.text
 
 
 def test_a_level_that_a_seed_missed_is_named_and_left_out():

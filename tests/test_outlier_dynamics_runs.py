@@ -108,7 +108,8 @@ def test_convergence_reads_its_own_steps(folder: Path, tmp_path: Path):
     slope = scaling_slope([2, 4], torch.tensor(rows["seed_values"].tolist()).T.numpy())
     finding = next(f for f in reading.findings if "M1" in f.text)
     assert f"slope {slope.slope:.3g} ({slope.low:.3g} to {slope.high:.3g}) over 2 values" in finding.text
-    assert finding.verdict == ("agrees" if slope.low <= 1 <= slope.high else "disagrees")
+    inside, outside = max(1 - slope.low, slope.high - 1) <= 0.25, slope.low > 1.25 or slope.high < 0.75
+    assert finding.verdict == ("agrees" if inside else "disagrees" if outside else "undecided")
     lengths = results.select(metric="steps_to_level", axis="num_examples", loss_level=0.6).sort_values("at")
     assert lengths["value"].iloc[0] > lengths["value"].iloc[1]  # a longer context is learned in fewer steps
     steps = next(table for table in reading.tables if table.name == "steps")

@@ -1,0 +1,60 @@
+"""Steps of Mamba over steps of the linear Transformer: ``T_M / T_T = l_tr`` by arXiv 2510.00399, up to a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iclab.experiments.outlier_sections import AttentionLearner
+from iclab.experiments.reading import Finding
+from iclab.experiments.series import number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def step_ratios(
+    prefix: str, level: float, rows: pd.DataFrame, learners: Mapping[str, AttentionLearner]
+) -> list[Finding]:
+    """A sentence for each pair of a gated and a linear learner; ``rows`` are steps to one level against l_tr.
+
+    Ratios are taken seed by seed, at the lengths at which every seed of both got there.
+    """
+    found = []
+    reached = rows[rows["reached"] == 1].set_index(["learner", "at"])["seed_values"]
+    for gated, linear in _pairs(learners):
+        told, seeds = [], 0
+        for length in sorted(rows["at"].unique()):
+            if (gated, length) not in reached.index or (linear, length) not in reached.index:
+                continue
+            ours, theirs = (np.asarray(reached[name, length], float) for name in (gated, linear))
+            if ours.shape != theirs.shape:
+                continue
+            ratios, seeds = ours / theirs, len(ours)
+            spread = f" ({number(ratios.min())} to {number(ratios.max())})" if seeds > 1 else ""
+            mean = ratios.mean()
+            told.append(f"{number(mean)}{spread} at l_tr = {length:g}, {number(mean / length)} times l_tr")
+        if told:
+            basis = f"mean, smallest and largest of {seeds} seeds" if seeds > 1 else "1 seed"
+            found.append(
+                Finding(
+                    f"{prefix}steps of {gated} to a loss of {number(level)} over those of {linear}: {'; '.join(told)} "
+                    f"({basis}). Claimed: l_tr, up to a constant."
+                )
+            )
+    return found
+
+
+def _pairs(learners: Mapping[str, AttentionLearner]) -> list[tuple[str, str]]:
+    """Pairs of one-layer learners that share their step size; other pairs are no test of the claim."""
+    shallow = {name: learner for name, learner in learners.items() if learner.depth == 1}
+    return [
+        (gated, linear)
+        for gated, ours in shallow.items()
+        for linear, theirs in shallow.items()
+        if ours.kind == "gated"
+        and theirs.kind == "linear"
+        and ours.training.learning_rate == theirs.training.learning_rate
+    ]
