@@ -138,6 +138,7 @@ def test_ticks_are_plain_numbers_at_the_data() -> None:
     assert labels("log", [1e3, 1e8]) == ("1000", "10000", "100000", "1e6", "1e7", "1e8")
     assert labels("linear", [0.0, 1.0]) == ("0", "0.25", "0.5", "0.75", "1")
     assert labels("linear", [-0.3, 0.3]) == ("−0.2", "0", "0.2")
+    assert labels("symlog", [0, 0.02, 0.06, 0.2, 0.6]) == ("0", "0.02", "0.05", "0.1", "0.2", "0.5")
     assert labels("symlog", [-1000, 0, 0.1, 200]) == ("−1000", "−10", "−0.1", "0", "0.1", "10")
 
 

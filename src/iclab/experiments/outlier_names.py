@@ -34,3 +34,12 @@ TRAINING_LETTERS = {
     "tasks": "training tasks",
 }
 """Of the keys of the section ``prompts``."""
+
+STEP_LETTERS = {
+    "steps": "steps",
+    "batch_size": "batch",
+    "learning_rate": "step size",
+    "gate_learning_rate": "step size of the gate",
+    "num_examples": "l_tr",
+}
+"""Of the keys of a learner's ``training``."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from iclab.experiments.outlier_names import ERROR, TEST_LETTERS, TRAINING_LETTERS
+from iclab.experiments.outlier_names import ERROR, STEP_LETTERS, TEST_LETTERS, TRAINING_LETTERS
 from iclab.experiments.places import Place, axis_name, column_of, places_of, swept_columns
 from iclab.experiments.series import text
 
@@ -91,6 +91,9 @@ def _letter(results: Results, column: str) -> str:
         return TRAINING_LETTERS.get(name, name)
     if section in ("axes", "test"):
         return TEST_LETTERS.get(name, name)
+    if name in STEP_LETTERS and section.endswith(".training"):
+        alone = len(results.experiment["config"]["learners"]) == 1
+        return STEP_LETTERS[name] if alone else f"{section.split('.')[1]}: {STEP_LETTERS[name]}"
     return axis_name(results, column)
 
 

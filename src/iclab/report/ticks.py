@@ -165,5 +165,10 @@ def _plan_symlog(values: np.ndarray, limits: tuple[float, float] | None, most: i
     low, high = limits
     first, last = math.ceil(math.log10(threshold) - 1e-9), math.floor(math.log10(max(abs(low), abs(high))) + 1e-9)
     sizes_shown = [10.0**e for e in _thinned(list(range(first, last + 1)), 3)]
+    if len(sizes_shown) < 2:  # less than two decades: 1, 2 and 5 of each
+        top = max(abs(low), abs(high))
+        finer = (m * 10.0**e for e in range(math.floor(math.log10(threshold)), last + 1) for m in (1, 2, 5))
+        both = values.size > 0 and float(values.min()) < 0 < float(values.max())
+        sizes_shown = list(_inside(finer, threshold * (1 - 1e-9), top))[-((most - 1) // (2 if both else 1)) :]
     ticks = _inside([-s for s in reversed(sizes_shown)] + [0.0] + sizes_shown, low, high)
     return AxisPlan("symlog", low, high, ticks, tuple(short_number(t) for t in ticks), (), threshold)
