@@ -97,7 +97,10 @@ def test_named_outliers_and_lengths_make_the_product_of_the_axes() -> None:
     assert [p.law.num_examples for p in points] == [4, 4, 8, 8]
     assert [p.law.orthogonal for p in points] == [0, 2, 0, 2]
     assert points[0].law.coefficients is None
-    assert points[1].keys == {"outlier_fraction": 0.5, "outlier_vectors": "u"}
+    assert points[1].keys == {
+        "outlier_fraction": 0.5, "outlier_vectors": "u", "label_rule": "flipped", "outlier_size": 2.0,
+        "irrelevant_range": 2.0, "placement": "random", "sampling": "iid", "input_noise": 0.0,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -159,6 +162,11 @@ def test_every_model_trains_at_both_depths(kind: str) -> None:
         (["learners.linear.label='prompts without a clean example'"], "which every run measures itself"),
         (["learners.mamba.kind=mamba"], "learners.mamba.kind is 'mamba'"),
         (["prompts_per_task=1000000000000"], "prompts_per_task"),
+        (
+            ["test.outlier_size=50"],
+            "test.outlier_size is 50.* and changes nothing, since axes.outlier_size has its values",
+        ),
+        (["test.outlier_fraction=0.2,0.5"], "test.outlier_fraction is 0.2 and changes nothing"),
         (["test.num_examples=0"], "test.num_examples is 0"),
     ],
 )

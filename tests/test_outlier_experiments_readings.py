@@ -29,10 +29,10 @@ LEARNERS = {
 }
 
 
-def _run(name: str, arguments: list[str]) -> Results:
+def _run(name: str, arguments: list[str], sizes: list[str] = TINY) -> Results:
     """The results of an experiment of the catalogue at a tiny size, without drawing them."""
     steps = [f"learners.{learner}.training.{key}" for learner in LEARNERS[name] for key in ("steps=1", "batch_size=8")]
-    resolved = resolve(f"li2025/{name}", [*TINY, *steps, *arguments])
+    resolved = resolve(f"li2025/{name}", [*sizes, *steps, *arguments])
     experiment = resolved.to_json()
     cells = []
     for cell in resolved.cells:
@@ -52,19 +52,23 @@ def _run(name: str, arguments: list[str]) -> Results:
 
 
 def _with_errors(results: Results, error: Any) -> Results:
-    """The same results with the samples, and the numbers of the tables, that ``error(row)`` gives."""
+    """The same results with the samples, and the numbers of the tables, that ``error(row)`` gives, after trainings that
+    all ended at a loss of zero."""
     table, samples = results.per_seed.copy(), list(results.samples)
     for i, (_, row) in enumerate(table.iterrows()):
         if row["metric"] == "error":
             samples[i] = np.full_like(samples[i], error(row))
+        if row["metric"] == "training_loss":
+            samples[i] = np.zeros_like(samples[i])
     table["value"] = [sample.mean() for sample in samples]
     return replace(results, per_seed=table, samples=tuple(samples), summary=summary_table(table, samples))
 
 
 def _place(errors: dict[str, dict[float, tuple[float, float, float]]], seeds: int = 5, **changes: Any) -> Place:
     config = OutlierErrorConfig.model_validate(changes).model_dump(mode="json")
+    length = config["test"]["num_examples"]
     rows = [
-        {"learner": name, "outlier_fraction": alpha, "value": value, "low": low, "high": high, "num_examples": 20,
+        {"learner": name, "outlier_fraction": alpha, "value": value, "low": low, "high": high, "num_examples": length,
          "interval": "bootstrap" if seeds >= 5 else "range", "num_prompts": 100, "num_seeds": seeds}
         for name, curve in errors.items()
         for alpha, (low, value, high) in curve.items()
@@ -100,10 +104,76 @@ def test_other_settings_than_the_papers_have_no_published_figure() -> None:
     others: list[dict[str, Any]] = [
         {"prompts": {"outliers": 4}, "test": {"coefficients": None}},
         {"test": {"num_examples": 40}},
+        {"test": {"orthogonal": 1.0}},
+        {"prompts": {"outlier_fraction": 0.5}},
     ]
     for changes in others:
         found = fraction_claims(_place({"Mamba": GOOD}, **changes))
         assert ["guarantee" in item.finding.text for item in found] == [True]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompts": {"label_rule": "flipped"}},
+        {"prompts": {"irrelevant_range": 5.0}},
+        {"prompts": {"placement": "closest"}},
+        {"prompts": {"coefficients": [[1.0, 1.0, 0.0]]}},
+        {"prompts": {"input_noise": 0.1}},
+        {"test": {"input_noise": 0.1}},
+        {"test": {"placement": "closest"}},
+        {"learners": {"m": {"law": {"placement": "closest"}}}},
+        {"learners": {"m": {"depth": 2}}},
+    ],
+)
+def test_what_the_theorems_do_not_treat_is_not_judged(changes: dict[str, Any]) -> None:
+    assert not fraction_claims(_place({"Mamba": BAD}, **changes))
+
+
+def test_prompts_without_a_clean_example_refute_nothing() -> None:
+    short = {0.3: (0.001, 0.002, 0.003), 0.8: (0.3, 0.33, 0.36)}  # the share at alpha = 0.8 and l = 5 is 0.328
+    found = fraction_claims(_place({"Mamba": short}, test={"num_examples": 5}))
+    assert [item.finding.verdict for item in found] == ["agrees"]
+    assert "Not judged: alpha = 0.8" in found[0].finding.text
+    near = fraction_claims(_place({"Mamba": {0.8: (0.012, 0.015, 0.02)}}))  # the share is 0.0115
+    assert near[0].finding.verdict == "undecided"
+    assert fraction_claims(_place({"Mamba": {0.8: (0.022, 0.03, 0.04)}}))[0].finding.verdict == "disagrees"
+
+
+def test_a_sweep_of_the_training_law_is_none_of_the_test_law() -> None:
+    axes = ["seed=0..4", "axes.outlier_fraction=null", "axes.outlier_size=null", "test.outlier_fraction=0.0"]
+    results = _run("beyond-size", [*axes, "prompts.outlier_fraction=0.1,0.8", "prompts.placement=random,closest"])
+    reading = load_kind("outlier_error").read(_with_errors(results, lambda row: 0.3))
+    assert "tolerated" not in [table.name for table in reading.tables]
+    assert not any("placement" in figure.name for figure in reading.figures)
+    text = " ".join(finding.text for finding in reading.findings)
+    assert "closest to the query cost" not in text
+    assert "at alpha = 0.8" not in text
+    assert any("p_a = 0.8" in panel.title for panel in reading.figures[0].panels)
+    swept = _run("beyond-size", ["seed=0", "axes.outlier_fraction=null", "test.outlier_fraction=0.1,0.6"])
+    titles = [figure.name for figure in load_kind("outlier_error").read(swept).figures]
+    assert titles[:2] == ["error", "error-small"]  # alpha, swept as a key of the section test, is alpha
+
+
+def test_one_alpha_is_judged() -> None:
+    results = _run("beyond-size", ["seed=0..4", "axes.outlier_fraction=[0.6]", "axes.outlier_size=null"])
+    (finding, *_) = load_kind("outlier_error").read(_with_errors(results, lambda row: 0.9)).findings
+    assert finding.verdict == "agrees"
+    assert "fails" in finding.text
+
+
+def test_trainings_that_did_not_learn_are_no_evidence() -> None:
+    results = _run("beyond-size", ["seed=0..4", "axes.outlier_fraction=[0.3,0.6]", "axes.outlier_size=null"])
+    table, samples = results.per_seed.copy(), list(results.samples)
+    high = (table["metric"] == "training_loss") & (table["learner"] == "linear Transformer")
+    for i in np.flatnonzero(high):
+        samples[i] = np.full_like(samples[i], 0.4)
+    table.loc[high, "value"] = 0.4
+    untrained = replace(results, per_seed=table, samples=tuple(samples), summary=summary_table(table, samples))
+    findings = load_kind("outlier_error").read(untrained).findings
+    linear = [finding for finding in findings if "linear Transformer" in finding.text]
+    assert {finding.verdict for finding in linear} == {"information"}
+    assert all("ended at a loss of 0.4, above 0.15" in finding.text for finding in linear)
 
 
 def test_outliers_outside_the_theorem_give_no_verdict() -> None:
@@ -180,7 +250,8 @@ def test_placement_is_judged_pair_by_pair(placement: Results) -> None:
 
 
 def test_placement_table_quotes_only_the_published_setting(placement: Results) -> None:
-    reading = load_kind("outlier_error").read(placement)
+    laws = ["axes.outlier_fraction=[0.5,0.8]", "axes.label_rule=[random,flipped]"]
+    reading = load_kind("outlier_error").read(_run("placement", ["seed=0", "prompts_per_task=1", *laws], sizes=[]))
     table = next(table for table in reading.tables if table.name == "placement")
     quoted = {(row[1], row[2]): row[4] for row in table.rows if row[4] is not None}
     assert len(quoted) == 9
@@ -188,6 +259,8 @@ def test_placement_table_quotes_only_the_published_setting(placement: Results) -
     assert all("alpha = 0.5" in str(row[0]) for row in table.rows if row[4] is not None)
     roles = [s.role for panel in reading.figures[0].panels for s in panel.series]
     assert roles.count("quoted") == 9
+    other = load_kind("outlier_error").read(placement)
+    assert not any(s.role == "quoted" for panel in other.figures[0].panels for s in panel.series)
 
 
 def test_combinations_are_those_of_the_samples(placement: Results) -> None:

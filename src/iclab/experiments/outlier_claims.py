@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iclab.experiments.reading import Finding, Verdict
 
@@ -26,6 +26,12 @@ class Judged:
     claim: str
     place: str
     finding: Finding
+
+    def unless(self, reason: str) -> Judged:
+        """Without a verdict where there is a ``reason``, which is added to the sentence."""
+        if not reason:
+            return self
+        return replace(self, finding=Finding(self.finding.text + reason))
 
 
 def findings_of(judged: Sequence[Judged]) -> list[Finding]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from iclab.errors import InputError
 from iclab.experiments.limits import check_bytes, check_duration
+from iclab.experiments.outlier_error_config import VECTORS
 from iclab.experiments.outlier_names import NO_CLEAN_EXAMPLE
 from iclab.experiments.sections import check_prompts_fit
 
@@ -33,9 +34,18 @@ def check(config: OutlierErrorConfig) -> None:
 
 def _check_axes(config: OutlierErrorConfig) -> None:
     size = 1
+    usual = type(config.test)()
     for name, values in config.axes:
         if values is None:
             continue
+        decided = ("coefficients", "orthogonal") if name == VECTORS else (name,)
+        for key in decided:
+            given = getattr(config.test, key)
+            if given != getattr(usual, key):
+                raise InputError(
+                    f"test.{key} is {given} and changes nothing, since axes.{name} has its values; "
+                    f"leave it out, or give axes.{name}=null"
+                )
         size *= len(values)
         if isinstance(values, list) and len(set(values)) < len(values):
             raise InputError(f"axes.{name} is {values}; expected distinct values")

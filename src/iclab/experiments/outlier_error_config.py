@@ -53,7 +53,7 @@ class TestAxes(Config):
 
 @dataclass(frozen=True)
 class TestPoint:
-    """A test law, and the values of its axes that a measurement carries as keys."""
+    """A test law, and what a measurement says of it as keys: the values of all axes, varied or not."""
 
     __test__ = False
 
@@ -80,13 +80,16 @@ class OutlierErrorConfig(Config):
         """The product of the axes, in their order."""
         axes = {name: values for name in TestAxes.model_fields if (values := getattr(self.axes, name)) is not None}
         for values in product(*axes.values()):
-            keys = dict(zip(axes, values, strict=True))
-            changes = dict(keys)
+            chosen = dict(zip(axes, values, strict=True))
+            changes = dict(chosen)
             if self.axes.outlier_vectors is not None:
                 changes |= self.axes.outlier_vectors[changes.pop(VECTORS)].model_dump()
+            law = self.test.model_copy(update=changes)
+            # Every number says its test law, varied or not: then no column can be taken for one of the training law.
+            keys = {name: chosen.get(name, getattr(law, name, None)) for name in TestAxes.model_fields}
             # `num_examples` is a column of every table and no further key.
-            keys.pop("num_examples", None)
-            yield TestPoint(self.test.model_copy(update=changes), keys)
+            del keys["num_examples"]
+            yield TestPoint(law, {name: value for name, value in keys.items() if value is not None})
 
 
 def no_clean_example(fraction: float, num_examples: int, sampling: str) -> float:

@@ -44,9 +44,9 @@ def read(results: Results) -> Reading:
     columns = {coord.column for coord in coords}
     by_placement = "placement" in columns
     judged: list[Judged] = []
-    if ALPHA in columns:
+    if ALPHA in errors:
         for place in places(results, errors, without(coords, [ALPHA])):
-            judged.extend(fraction_claims(place))
+            judged.extend(fraction_claims(place, results))
     if by_placement:
         alpha = claimed_alpha(coords)
         rows = errors if alpha is None else errors[errors[ALPHA] == alpha]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from iclab.experiments.outlier_claims import Judged
+from iclab.experiments.outlier_conditions import is_published, not_learned, outliers_covered, theorem_covers
 from iclab.experiments.outlier_error_config import no_clean_example
 from iclab.experiments.outlier_learners import Trained, learners_of
 from iclab.experiments.outlier_names import ALPHA
 from iclab.experiments.outlier_places import setting
-from iclab.experiments.outlier_sections import PAPER_COEFFICIENTS
 from iclab.experiments.places import Place
 from iclab.experiments.reading import Finding, Verdict
 from iclab.experiments.series import basis_of, number, quantity
@@ -17,28 +17,31 @@ from iclab.experiments.series import basis_of, number, quantity
 if TYPE_CHECKING:
     import pandas as pd
 
+    from iclab.runs.results import Results
+
 LEVELS = (0.01, 0.02)
 """Errors that the paper's figure, and our own check of it, call good."""
 
-_PUBLISHED_ALPHA = 0.8
-_PUBLISHED = {"relevant": 6, "irrelevant": 10, "outliers": 3, "ambient_dim": 30, "norm": 3.0, "outlier_size": 2.0,
-              "outlier_fraction": 0.6}  # fmt: skip
+_PUBLISHED_ALPHA, _PUBLISHED_FRACTION = 0.8, 0.6
 
 
-def fraction_claims(place: Place) -> list[Judged]:
+def fraction_claims(place: Place, results: Results | None = None) -> list[Judged]:
     """Mamba's and the linear Transformer's claims at a place at which nothing but alpha varies. They are about outliers
-    at random places and the paper's training law, so other placements and laws are judged elsewhere."""
+    at random places and the theorems' training law, so other placements and laws are judged elsewhere or not at all.
+    Without ``results`` it is not asked whether the trainings reached a small loss."""
     found = []
     if setting(place, "placement") != "random":
         return []
     for learner in learners_of(place.config):
         rows = place.rows[place.rows["learner"] == learner.name].sort_values(ALPHA)
-        if rows.empty or learner.changed or learner.section.depth > 1:
+        if rows.empty or learner.section.depth > 1 or not theorem_covers(place, learner):
             continue
+        judged: list[Judged] = []
         if learner.section.kind == "gated":
-            found.extend([*_figure(place, learner, rows), *_guarantee(place, learner, rows)])
+            judged = [*_figure(place, learner, rows), *_guarantee(place, learner, rows)]
         elif learner.section.kind == "linear":
-            found.extend(_linear(place, learner, rows))
+            judged = _linear(place, learner, rows)
+        found.extend(item.unless(not_learned(results, place, learner)) for item in judged)
     return found
 
 
@@ -61,9 +64,10 @@ def tolerated(rows: pd.DataFrame, level: float) -> float | None:
     return best
 
 
-def guarantee_holds(rows: pd.DataFrame, guarantee: float, level: float = LEVELS[1]) -> Verdict:
-    """Whether the error lies below ``level`` at every measured alpha below the guarantee."""
-    inside = rows[rows[ALPHA] < guarantee - 1e-9]
+def guarantee_holds(rows: pd.DataFrame, guarantee: float, level: float = LEVELS[1], sampling: str = "iid") -> Verdict:
+    """Whether the error lies below ``level`` at every measured alpha below the guarantee, but for those at which so
+    many prompts have no clean example that no learner's error would."""
+    inside = _answerable(rows[rows[ALPHA] < guarantee - 1e-9], level, sampling)
     if inside.empty or not (inside["interval"] == "bootstrap").all():
         return "information"
     if bool((inside["low"] > level).any()):
@@ -73,7 +77,7 @@ def guarantee_holds(rows: pd.DataFrame, guarantee: float, level: float = LEVELS[
 
 def _figure(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
     at = rows[(rows[ALPHA] - _PUBLISHED_ALPHA).abs() < 1e-9]
-    if at.empty or not _is_published(place, learner):
+    if at.empty or not is_published(place, learner, _PUBLISHED_FRACTION):
         return []
     row = at.iloc[0]
     floor = no_clean_example(_PUBLISHED_ALPHA, int(row["num_examples"]), setting(place, "sampling"))
@@ -85,7 +89,7 @@ def _figure(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
         f"interval lies {_reach(rows)} (measured at alpha = {measured}; {basis_of(rows)})."
     )
     claim = f"Claim 'the error of {learner.name} is below 0.01 at alpha = 0.8'"
-    return [Judged(claim, place.title, Finding(text, _against(row, LEVELS[0])))]
+    return [Judged(claim, place.title, Finding(text, _against(row, LEVELS[0], floor)))]
 
 
 def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
@@ -95,16 +99,24 @@ def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judge
         return []
     worst = _worst(inside)
     where = f", at alpha = {worst[ALPHA]:g}" if worst["value"] > 0 else ""
-    covered = _covered(place)
+    sampling = setting(place, "sampling")
+    covered, answerable = outliers_covered(place), _answerable(inside, LEVELS[1], sampling)
+    hopeless = [number(alpha) for alpha in inside[ALPHA] if alpha not in set(answerable[ALPHA])]
+    left = (
+        f" Not judged: alpha = {', '.join(hopeless)}, where a share of {LEVELS[1]:g} or more of the prompts has no "
+        "clean example at all."
+        if hopeless
+        else ""
+    )
     conditions = "" if covered else " The theorem asks for a sum of lambda > 0, which these outliers lack: no verdict."
     text = (
         f"{place.prefix}the published guarantee of Mamba is alpha < p_a l_tr / l_ts = {limit:g}. The largest error of "
         f"{learner.name} at the alphas measured below that is {quantity(worst)}{where}; the whole interval lies "
         f"{_reach(rows)} ({basis_of(rows)}). The verdict takes an error below {LEVELS[1]:g} for a guarantee that holds."
-        f"{conditions}"
+        f"{left}{conditions}"
     )
     claim = f"Claim 'the error of {learner.name} is small (below {LEVELS[1]:g}) for alpha < p_a l_tr / l_ts'"
-    verdict = guarantee_holds(rows, limit) if covered else "information"
+    verdict = guarantee_holds(rows, limit, sampling=sampling) if covered else "information"
     return [Judged(claim, place.title, Finding(text, verdict))]
 
 
@@ -138,29 +150,16 @@ def _worst(rows: pd.DataFrame) -> pd.Series:
     return rows.sort_values("value").iloc[-1]
 
 
-def _against(row: pd.Series, level: float) -> Verdict:
+def _answerable(rows: pd.DataFrame, level: float, sampling: str) -> pd.DataFrame:
+    """The rows at which fewer prompts than a share ``level`` have no clean example."""
+    floors = [no_clean_example(float(row[ALPHA]), int(row["num_examples"]), sampling) for _, row in rows.iterrows()]
+    return rows[[floor < level for floor in floors]]
+
+
+def _against(row: pd.Series, level: float, floor: float) -> Verdict:
+    """Whether the error lies below ``level``; prompts without a clean example, a share ``floor``, refute nothing."""
     if row["interval"] != "bootstrap":
         return "information"
     if upper(row) < level:
         return "agrees"
-    return "disagrees" if row["low"] > level else "undecided"
-
-
-def _is_published(place: Place, learner: Trained) -> bool:
-    """Whether the paper's figure is of this setting, as far as it is printed."""
-    prompts = place.config["prompts"]
-    same = all(prompts[key] == value for key, value in _PUBLISHED.items())
-    lengths = setting(place, "num_examples") == learner.section.training.num_examples
-    vectors = setting(place, "outlier_vectors") if place.config["axes"]["outlier_vectors"] else None
-    papers = place.config["test"]["coefficients"] == PAPER_COEFFICIENTS if vectors is None else vectors == "paper"
-    return bool(same and lengths and papers)
-
-
-def _covered(place: Place) -> bool:
-    """Whether every test outlier has a positive sum of coefficients, as the theorem asks."""
-    named: dict[str, Any] | None = place.config["axes"]["outlier_vectors"]
-    coefficients = place.config["test"]["coefficients"]
-    if named:
-        chosen = setting(place, "outlier_vectors")
-        coefficients = named[chosen]["coefficients"] if chosen in named else [[0.0]]
-    return coefficients is None or all(sum(row) > 0 for row in coefficients)
+    return "disagrees" if row["low"] > level + floor else "undecided"

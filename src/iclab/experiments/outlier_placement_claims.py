@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from iclab.experiments.outlier_claims import Judged
+from iclab.experiments.outlier_conditions import is_published, not_learned, theorem_covers
 from iclab.experiments.outlier_learners import Trained, learners_of
 from iclab.experiments.outlier_names import ALPHA
 from iclab.experiments.outlier_pairs import Combination, Term, combination
@@ -32,17 +33,13 @@ We take them to be for random labels, under which alone linear attention comes n
 
 _COLLAPSE, _SAME = 0.10, 0.01
 _POINTS = "Mamba at least 10"
-_PUBLISHED_ALPHA = 0.5
+_PUBLISHED_ALPHA, _PUBLISHED_FRACTION = 0.5, 0.4
 
 
 def quoted_accuracy(learner: Trained, place: Place, placement: str) -> float | None:
     """The published accuracy in per cent, where there is one for this setting."""
-    same = (
-        setting(place, ALPHA) == _PUBLISHED_ALPHA
-        and setting(place, "label_rule") == "random"
-        and learner.fraction == 0.4
-    )
-    if learner.section.depth != 3 or learner.changed or not same:
+    tested = setting(place, ALPHA) == _PUBLISHED_ALPHA and setting(place, "label_rule") == "random"
+    if learner.section.depth != 3 or not tested or not is_published(place, learner, _PUBLISHED_FRACTION):
         return None
     return QUOTED[learner.section.kind][PLACEMENTS.index(placement)]
 
@@ -79,9 +76,9 @@ def placement_claims(results: Results, place: Place) -> list[Judged]:
     """Does placing the outliers next to the query cost Mamba ten points, and the others nothing?"""
     found = []
     for learner in learners_of(place.config):
-        gap = None if learner.changed else _gap(results, place, learner.name)
+        gap = _gap(results, place, learner.name) if theorem_covers(place, learner) else None
         if gap is not None:
-            found.append(_placement(place, learner, gap))
+            found.append(_placement(place, learner, gap).unless(not_learned(results, place, learner)))
     return found
 
 
@@ -143,8 +140,8 @@ def _mitigation(results: Results, place: Place, usual: Trained, learner: Trained
         )
         for placement in PLACEMENTS
     }
-    if collapse is None or half is None or collapse.value <= 0:
-        return []
+    if collapse is None or half is None or not collapse.low > 0:
+        return []  # nothing to mend
     told = "; ".join(f"{name} {change.told(100)}" for name, change in changes.items() if change is not None)
     verdict: Verdict = "undecided"
     if not half.judged:
@@ -159,7 +156,8 @@ def _mitigation(results: Results, place: Place, usual: Trained, learner: Trained
         f"wins back {share} %. Its gain in accuracy by placement, in points: {told} ({_basis(half)}, paired). The "
         "verdict is whether more than half is won back; it is no claim of the paper."
     )
-    return [Judged(f"'{learner.name}' mends more than half of the collapse", place.title, Finding(text, verdict))]
+    claim = Judged(f"'{learner.name}' mends more than half of the collapse", place.title, Finding(text, verdict))
+    return [claim.unless(not_learned(results, place, usual) or not_learned(results, place, learner))]
 
 
 def _above(gap: Combination, level: float) -> Verdict:

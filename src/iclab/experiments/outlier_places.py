@@ -45,7 +45,9 @@ def coordinates(results: Results) -> list[Coordinate]:
     """Every column with more than one value among the errors; ``num_examples`` is one if several were tested."""
     errors = results.summary[results.summary["metric"] == ERROR]
     found = []
-    for column in [*swept_columns(results), "num_examples"]:
+    # Measurements say their test law themselves, so a swept key of the section `test` is no second coordinate.
+    said = {f"test.{column}" for column in errors.columns}
+    for column in [*(column for column in swept_columns(results) if column not in said), "num_examples"]:
         values = [None if _missing(v) else getattr(v, "item", lambda v=v: v)() for v in errors[column].unique()]
         if len(values) > 1:
             numbers = [value for value in values if isinstance(value, int | float)]
@@ -77,6 +79,9 @@ def setting(place: Place, name: str) -> Any:
     """
     if name in place.key:
         return place.key[name]
+    if name in place.rows and place.rows[name].notna().any():
+        measured = place.rows[name].dropna().unique()
+        return getattr(measured[0], "item", lambda: measured[0])() if len(measured) == 1 else None
     values = place.config["axes"].get(name)
     if values is None:
         return place.config["test"][name]
