@@ -81,6 +81,23 @@ def test_norm_centres_and_scales_vectors_and_triggers_alike():
     assert torch.equal(found, items(draw(LAW.replace(outlier_fraction=0.5))))
 
 
+@pytest.mark.parametrize("power", [-700, -500, 400])
+def test_the_unit_of_the_vectors_is_free(power: int):
+    unit = 2.0**power  # a power of two, so that not a bit changes
+    one, other = (
+        OutlierClassification.from_vectors(VECTORS * size, CLASSES, trigger=TRIGGER * size, outlier_fraction=0.5)
+        for size in (1.0, unit)
+    )
+    assert torch.equal(draw(one).inputs, draw(other).inputs)
+
+
+def test_vectors_that_a_dtype_cannot_hold_are_refused():
+    law = OutlierClassification.from_vectors(1e-60 * VECTORS, CLASSES, norm=None)
+    assert law.sample(STREAM, 8, 3, dtype=torch.float64).inputs.all()
+    with pytest.raises(InputError, match=r"no entry of the vectors is above .*e-60, which torch.float32 cannot hold"):
+        law.sample(STREAM, 8, 3)
+
+
 def test_several_triggers_and_combinations_of_them():
     triggers = np.stack([TRIGGER, -2 * TRIGGER])
     law = OutlierClassification.from_vectors(
@@ -164,6 +181,10 @@ NAN[3, 2] = np.nan
         ({"vectors": NAN}, r"vectors is nan at \(3, 2\); expected finite numbers"),
         ({"vectors": np.where(np.isnan(NAN), np.inf, NAN)}, r"vectors is inf at \(3, 2\)"),
         ({"vectors": np.full((19, 5), 0.1)}, "all 19 vectors are equal"),
+        ({"vectors": 1e-300 * VECTORS}, "no entry of the vectors is above .*e-300; expected 1e-290 or more"),
+        ({"vectors": 1e-200 * np.full((19, 5), 0.1)}, "all 19 vectors are equal"),
+        ({"vectors": 1e-200 * VECTORS, "norm": 1e200}, r"norm is 1e\+200 for vectors .*e-200 from their mean"),
+        ({"vectors": 1e140 * VECTORS, "norm": 1e-200}, r"norm is 1e-200 for vectors .*e\+140 from their mean"),
         ({"vectors": 1e200 * VECTORS}, "an entry of size .*e\\+200; expected at most 1e150"),
         ({"vectors": VECTORS[:, 0]}, r"vectors have shape \(19,\); expected \(number of vectors, dimension\)"),
         ({"vectors": VECTORS[None]}, r"vectors have shape \(1, 19, 5\)"),
@@ -176,6 +197,15 @@ NAN[3, 2] = np.nan
         ({"classes": CLASSES[:, None]}, r"classes have shape \(19, 1\)"),
         ({"classes": np.arange(19.0)}, "classes are of type float64; expected integers or strings"),
         ({"classes": [None] * 19}, "classes are of type object"),
+        ({"classes": np.where(CLASSES == "auk", " ", CLASSES)}, "class number 9 is ' '; expected a string"),
+        ({"classes": [*CLASSES[:-1].tolist(), ""]}, "class number 18 is ''"),
+        ({"classes": [*CLASSES[:-1].tolist(), float("nan")]}, "class number 18 is nan"),
+        ({"classes": ["a\nb"] * 19}, "there are vectors 19 of class a b; expected"),
+        ({"classes": np.ma.array(np.arange(19) % 2, mask=np.arange(19) == 3)}, "classes have masked entries"),
+        ({"classes": [0, 1, np.ma.masked, *[0, 1] * 8]}, "classes have masked entries"),
+        ({"classes": [[1], [1, 2]]}, r"classes are \[\[1\], \[1, 2\]\]; expected integers or strings"),
+        ({"classes": torch.ones(19, dtype=torch.bfloat16)}, "classes are of type torch.bfloat16; expected integers"),
+        ({"classes": torch.ones(19, requires_grad=True)}, "classes are of type float32"),
         ({"classes": np.arange(19)}, "1 of class 0, 1 of class 1.*; expected two classes or more, with two vectors"),
         ({"classes": ["a"] * 19}, "there are vectors 19 of class a; expected two classes or more"),
         ({"trigger": TRIGGER[:4]}, r"trigger has shape \(1, 4\) for vectors of dimension 5"),

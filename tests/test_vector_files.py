@@ -1,6 +1,7 @@
 """Vectors and classes from CSV and NPZ files, and what is said of files that cannot be used."""
 
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,21 @@ def test_classes_of_a_csv_file_that_are_all_integers_are_numbers(csv_of):
     assert mixed.names == ("10", "9", "x")
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("123456789012345678901234567890", "123456789012345678901234567891"),
+        ("9223372036854775808", "7"),
+        ("007", "7"),
+        ("1_0", "10"),
+    ],
+)
+def test_classes_of_a_csv_file_that_integers_cannot_tell_apart_are_text(csv_of, first: str, second: str):
+    data = LabelledVectors.from_csv(csv_of(["x,label", f"1,{first}", f"2,{second}", f"3,{first}", f"4,{second}"]))
+    assert set(data.names) == {first, second}
+    assert data.classes.tolist() == [first, second, first, second]
+
+
 def test_an_npz_archive_is_read(npz_of):
     data = LabelledVectors.from_npz(npz_of(vectors=VECTORS.astype(np.float64), classes=CLASSES))
     check(data)
@@ -85,6 +101,9 @@ def test_an_npz_archive_is_read(npz_of):
         ([*LINES[:2], "1_0,a,4"], "'1_0' is no finite number"),
         ([*LINES[:2], "1e999,a,4"], "'1e999' is no finite number"),
         ([*LINES[:2], '"3,a,4'], "cannot be read as a CSV file"),
+        ([*LINES, "9,,4"], "line 6, column 'label': '' is no class"),
+        ([*LINES[:2], "3,  ,4", *LINES[3:]], "line 3, column 'label': '  ' is no class"),
+        (['"x\ny",z', "1,2"], "has the columns x y, z; expected one named 'label'"),
         (LINES[:3], "1 of class a, 1 of class b; expected two classes or more, with two vectors each"),
         (["x,label", "1,a", "1,a", "1,b", "1,b"], "all 4 vectors are equal"),
     ],
@@ -104,6 +123,44 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, csv_of):
                 read(path)
     with pytest.raises(InputError, match=r"cannot be read as an \.npz archive"):
         LabelledVectors.from_npz(csv_of(LINES))
+
+
+def header(text: str) -> bytes:
+    """The beginning of an .npy file, as format 1.0 has it."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000, 1000)}\n"),
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (" + 20 * "9" + ", 2)}\n"),
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (4, 2\n"),
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (4, -2)}\n"),
+        header("{'descr': ('<f8', '<q'), 'fortran_order': False, 'shape': (4, 2)}\n"),
+        header("(" * 5000 + "\n"),
+        header("'\\"),
+        header("\xff\n"),
+        header(""),
+        b"\x93NUMPY\x07\x00",
+    ],
+)
+def test_arrays_with_a_broken_header_are_refused(tmp_path: Path, array: bytes):
+    path = tmp_path / "vectors.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("vectors.npy", array)
+        archive.writestr("classes.npy", array)
+    with pytest.raises(InputError, match=r"cannot be read as an \.npz archive of plain arrays: .") as caught:
+        LabelledVectors.from_npz(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_path_is_refused():
+    paths: list[Any] = [None, 0, b"vectors"]
+    for path in paths:
+        for read in (LabelledVectors.from_csv, LabelledVectors.from_npz):
+            with pytest.raises(InputError, match="cannot be read as"):
+                read(path)
 
 
 def test_wrong_npz_archives_are_refused(npz_of, tmp_path: Path):

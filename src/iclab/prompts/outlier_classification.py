@@ -6,19 +6,21 @@ set of training tasks, how a test outlier is chosen among several) is an argumen
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from iclab.errors import InputError, check_integer, check_positive
+from iclab.errors import InputError
+from iclab.prompts.arguments import integer, one_value, positive
 from iclab.prompts.distribution import CHUNK
 from iclab.prompts.outlier_rules import LabelRule
-from iclab.prompts.outlier_vectors import Coefficients, combined, random_orthogonal
+from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal
 from iclab.prompts.stream import Stream
 from iclab.prompts.task_pairs import TaskChoice
 from iclab.prompts.two_class import Draws, TwoClassDistribution, index_below
-from iclab.prompts.values import check_real
+from iclab.prompts.values import check_choice, check_real
 from iclab.prompts.vector_classification import VectorClassification
 
 _MAX_DIM = 10_000
@@ -85,19 +87,19 @@ class OutlierClassification(TwoClassDistribution):
         input_noise: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.ambient_dim = check_integer("ambient_dim", ambient_dim, 1, _MAX_DIM)
-        relevant = check_integer("relevant", relevant, 2)
-        irrelevant = check_integer("irrelevant", irrelevant, 0)
-        outliers = check_integer("outliers", outliers, 1)
+        self.ambient_dim = integer("ambient_dim", ambient_dim, 1, _MAX_DIM)
+        relevant = integer("relevant", relevant, 2)
+        irrelevant = integer("irrelevant", irrelevant, 0)
+        outliers = integer("outliers", outliers, 1)
         total = relevant + irrelevant + outliers
         if total > self.ambient_dim:
             raise InputError(
                 f"{relevant} relevant, {irrelevant} irrelevant and {outliers} outlier patterns are {total}; "
                 f"expected at most ambient_dim = {self.ambient_dim}, for they are orthogonal to each other"
             )
-        norm = check_positive("norm", norm)
-        outlier_norm = norm if outlier_norm is None else check_positive("outlier_norm", outlier_norm)
-        self._stream = Stream(seed).child("outlier classification")
+        norm = positive("norm", norm)
+        outlier_norm = norm if outlier_norm is None else positive("outlier_norm", outlier_norm)
+        self._stream = Stream(one_value("seed", seed)).child("outlier classification")
         columns = random_orthogonal(self.ambient_dim, self.ambient_dim, self._stream.child("patterns"))
         self.relevant_patterns = norm * columns[:relevant]
         self.irrelevant_patterns = norm * columns[relevant : relevant + irrelevant]
@@ -128,20 +130,28 @@ class OutlierClassification(TwoClassDistribution):
         self._set(options)
 
     def _set(self, options: dict[str, Any]) -> None:
-        self._choose(options, len(self.relevant_patterns), self._stream)
-        self.irrelevant_range = check_real("irrelevant_range", options["irrelevant_range"], 0)
-        self.orthogonal = check_real("orthogonal", options["orthogonal"], 0)
+        rows = coefficient_rows(options["coefficients"], len(self.outlier_patterns))
+        self._choose(options | {"coefficients": rows}, len(self.relevant_patterns), self._stream)
+        self.irrelevant_range = check_real("irrelevant_range", self._options["irrelevant_range"], 0)
+        self.orthogonal = check_real("orthogonal", self._options["orthogonal"], 0)
         if self.orthogonal and not len(self._complement):
             raise InputError(
                 f"orthogonal is {self.orthogonal} and the patterns fill all {self.ambient_dim} dimensions; "
                 "expected fewer patterns, a larger ambient_dim or orthogonal=0"
             )
-        self.outlier_directions = combined(options["coefficients"], self.outlier_patterns)
+        self.outlier_directions = combined(rows, self.outlier_patterns)
         self.num_kinds = len(self.outlier_directions)
 
     @staticmethod
     def from_vectors(vectors: object, classes: object, **options: Any) -> VectorClassification:
-        """The same law over a user's own vectors: see `VectorClassification`, whose arguments these are."""
+        """The same law over a user's own vectors: see `VectorClassification`, whose arguments these are.
+
+        Raises:
+            InputError: as `VectorClassification`; also for arguments that it lacks.
+        """
+        known = list(inspect.signature(VectorClassification).parameters)
+        for name in options:
+            check_choice("an argument of from_vectors", name, known)
         return VectorClassification(vectors, classes, **options)
 
     def _extra(self, generator: torch.Generator, num_examples: int) -> Tensor | None:

@@ -6,13 +6,16 @@ Shapes: B prompts, N context examples.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
 
 from iclab.errors import InputError
+from iclab.prompts.arguments import one_line, one_value
 from iclab.prompts.distribution import CHUNK
 from iclab.prompts.outlier_prompts import sign_of
 from iclab.prompts.values import check_choice, check_real
@@ -23,7 +26,8 @@ SAMPLINGS = ("iid", "fixed_count")
 
 LabelRule = Callable[[Tensor, Tensor, Tensor], Tensor]
 """``rule(targets, kinds, uniforms) -> labels``: ``(8, N)`` clean labels in {+1, -1}, indices of the outliers that the
-examples would carry, and numbers uniform on (0, 1), all independent; to labels in {+1, -1}, used at outliers alone."""
+examples would carry, and numbers uniform on (0, 1), all independent; to labels in {+1, -1}, used at outliers alone. The
+arguments are copies, which a rule may change in place."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,21 @@ class OutlierRules:
     sampling: str = "iid"
 
     def __post_init__(self) -> None:
-        check_real("outlier_fraction", self.fraction, 0, 1)
-        if not callable(self.label_rule):
-            check_choice("label_rule", self.label_rule, LABEL_RULES)
-        if isinstance(self.target_label, bool) or self.target_label not in (1, -1):
-            raise InputError(f"target_label is {self.target_label!r}; expected 1 or -1")
-        check_choice("placement", self.placement, PLACEMENTS)
-        check_choice("sampling", self.sampling, SAMPLINGS)
+        self._keep("fraction", check_real("outlier_fraction", one_value("outlier_fraction", self.fraction), 0, 1))
+        target = one_value("target_label", self.target_label)
+        if not isinstance(target, Real) or isinstance(target, bool) or target not in (1, -1):
+            raise InputError(f"target_label is {target!r}; expected 1 or -1")
+        self._keep("target_label", int(target))
+        choices = {"placement": PLACEMENTS, "sampling": SAMPLINGS}
+        if callable(self.label_rule):
+            _check_arguments(self.label_rule)
+        else:
+            choices["label_rule"] = LABEL_RULES
+        for name, allowed in choices.items():
+            self._keep(name, check_choice(name, one_value(name, getattr(self, name)), allowed))
+
+    def _keep(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
     def count(self, num_examples: int) -> int:
         """Outliers in a context under ``fixed_count``: ``fraction * num_examples``, rounded with halves up."""
@@ -93,10 +105,22 @@ class OutlierRules:
         return torch.full_like(targets, self.target_label)
 
 
+def _check_arguments(rule: LabelRule) -> None:
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):  # some built-in functions do not tell theirs
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        wanted = "expected a function of (targets, kinds, uniforms)"
+        raise InputError(f"label_rule takes the arguments {one_line(str(signature))}; {wanted}") from None
+
+
 def _asked(rule: LabelRule, targets: Tensor, kinds: Tensor, uniforms: Tensor) -> Tensor:
     """The labels of a user's rule, which sees one chunk of prompts at a time, so that batches cannot change them."""
     parts = zip(targets.split(CHUNK), kinds.split(CHUNK), uniforms.split(CHUNK), strict=True)
-    labels = [_checked(rule(*part), part[0]) for part in parts]
+    labels = [_checked(rule(*(tensor.clone() for tensor in part)), part[0]) for part in parts]
     return torch.cat(labels)
 
 
@@ -104,6 +128,6 @@ def _checked(labels: object, targets: Tensor) -> Tensor:
     if not isinstance(labels, Tensor) or labels.shape != targets.shape:
         found = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
         raise InputError(f"label_rule returned {found}; expected a tensor of shape {tuple(targets.shape)}")
-    if not bool(((labels == 1) | (labels == -1)).all()):
+    if labels.is_complex() or not bool(((labels == 1) | (labels == -1)).all()):
         raise InputError("label_rule returned a label other than +1 and -1; expected these two alone")
-    return labels.to(targets.dtype)
+    return labels.to(targets.dtype, copy=True)  # a rule may fill and return the same tensor at each call

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
 from iclab.errors import InputError
+from iclab.prompts.arguments import described, entries, own_matrix
 from iclab.prompts.stream import Stream
-from iclab.prompts.values import real_tensor
 
-Coefficients = Sequence[Sequence[float]]
+Coefficients = Iterable[Iterable[float]]
+Rows = tuple[tuple[float, ...], ...]
 
 
 def random_orthogonal(dim: int, count: int, stream: Stream) -> Tensor:
@@ -24,21 +25,28 @@ def random_orthogonal(dim: int, count: int, stream: Stream) -> Tensor:
     return (orthogonal * torch.sign(torch.diagonal(triangular))).T
 
 
-def combined(coefficients: Coefficients | None, patterns: Tensor) -> Tensor:
-    """``(K, d)``: K combinations of the ``(V, d)`` patterns, or the patterns themselves.
+def coefficient_rows(coefficients: Coefficients | None, count: int) -> Rows | None:
+    """A user's coefficients, K vectors of ``count`` numbers, as they can be kept; ``None`` stays.
 
     Raises:
-        InputError: for what is no list of vectors of V finite numbers.
+        InputError: for what is no list of vectors of ``count`` finite numbers.
     """
     if coefficients is None:
-        return patterns
-    wanted = f"expected a list of vectors of length {len(patterns)}, one entry for each outlier pattern"
-    rows = list(coefficients) if isinstance(coefficients, Iterable) else []
+        return None
+    wanted = f"expected a list of vectors of length {count}, one entry for each outlier pattern"
+    rows = entries(coefficients)
     if not rows:
-        raise InputError(f"coefficients are {coefficients!r}; {wanted}")
-    for number, row in enumerate(rows):
-        length = len(row) if hasattr(row, "__len__") and not isinstance(row, str) else None
-        if length != len(patterns):
-            found = repr(row) if length is None else f"a vector of length {length}"
-            raise InputError(f"number {number} of the coefficients is {found}; {wanted}")
-    return real_tensor("coefficients", rows, 2, torch.float64) @ patterns
+        raise InputError(f"coefficients are {described(coefficients)}; {wanted}")
+    numbers = []
+    for place, row in enumerate(rows):
+        vector = entries(row)
+        if vector is None or len(vector) != count:
+            found = described(row) if vector is None else f"a vector of length {len(vector)}"
+            raise InputError(f"number {place} of the coefficients is {found}; {wanted}")
+        numbers.append(vector)
+    return tuple(map(tuple, own_matrix("coefficients", numbers).tolist()))
+
+
+def combined(rows: Rows | None, patterns: Tensor) -> Tensor:
+    """``(K, d)``: K combinations of the ``(V, d)`` patterns, of `coefficient_rows`; or the patterns themselves."""
+    return patterns if rows is None else torch.tensor(rows, dtype=torch.float64) @ patterns

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 
-from iclab.errors import InputError, check_integer
+from iclab.errors import InputError
+from iclab.prompts.arguments import described, entries, integer
 from iclab.prompts.stream import Stream
 
-TaskChoice = str | int | Sequence[Sequence[int]]
+TaskChoice = str | int | Iterable[Iterable[int]]
 
 
 def task_pairs(choice: TaskChoice, patterns: int, stream: Stream) -> list[tuple[int, int]]:
@@ -30,9 +31,10 @@ def task_pairs(choice: TaskChoice, patterns: int, stream: Stream) -> list[tuple[
         if choice not in ("all", "cycle"):
             raise InputError(f"tasks is {choice!r}; expected 'all', 'cycle', a number of tasks or a list of pairs")
         return _shifted(list(range(patterns)), range(1, patterns) if choice == "all" else [1])
-    if not isinstance(choice, Iterable):
+    pairs = entries(choice, ordered=False)
+    if pairs is None:
         most = patterns * (patterns - 1)
-        count = check_integer("the number of tasks", choice, 1)
+        count = integer("the number of tasks", choice, 1)
         if count % patterns or count > most:
             raise InputError(
                 f"tasks is {count} for {patterns} patterns; expected a multiple of {patterns} up to {most}, "
@@ -42,7 +44,7 @@ def task_pairs(choice: TaskChoice, patterns: int, stream: Stream) -> list[tuple[
         order = torch.randperm(patterns, generator=generator).tolist()
         shifts = (1 + torch.randperm(patterns - 1, generator=generator)[: count // patterns]).tolist()
         return _shifted(order, shifts)
-    return _checked(choice, patterns)
+    return _checked(pairs, patterns)
 
 
 def _shifted(order: list[int], shifts: Iterable[int]) -> list[tuple[int, int]]:
@@ -51,16 +53,16 @@ def _shifted(order: list[int], shifts: Iterable[int]) -> list[tuple[int, int]]:
     return sorted((order[i], order[(i + shift) % size]) for shift in shifts for i in range(size))
 
 
-def _checked(choice: Iterable[object], patterns: int) -> list[tuple[int, int]]:
+def _checked(choice: list[object], patterns: int) -> list[tuple[int, int]]:
     pairs = []
     for pair in choice:
-        entries = tuple(pair) if isinstance(pair, Iterable) and not isinstance(pair, str) else ()
-        if len(entries) != 2:
-            raise InputError(f"a task is {pair!r}; expected a pair of patterns such as (0, 1)")
-        plus, minus = (check_integer("a pattern of tasks", entry, 0, patterns - 1) for entry in entries)
+        found = entries(pair)
+        if found is None or len(found) != 2:
+            raise InputError(f"a task is {described(pair)}; expected a pair of patterns such as (0, 1)")
+        plus, minus = (integer("a pattern of tasks", entry, 0, patterns - 1) for entry in found)
         if plus == minus:
             raise InputError(f"a task is ({plus}, {minus}); expected two different patterns")
         pairs.append((plus, minus))
     if not pairs or len(set(pairs)) != len(pairs):
-        raise InputError(f"tasks are {pairs}; expected at least one pair, and none twice")
+        raise InputError(f"tasks are {described(pairs)}; expected at least one pair, and none twice")
     return sorted(pairs)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from iclab.errors import InputError
 from iclab.parallel import map_in_order
+from iclab.prompts.arguments import one_value
 from iclab.prompts.batch import Prompts
 from iclab.prompts.distribution import CHUNK, PromptDistribution
 from iclab.prompts.outlier_prompts import OutlierPrompts, sign_of
@@ -71,10 +72,18 @@ class TwoClassDistribution(PromptDistribution):
     _options: dict[str, Any]  # the other ones
 
     def _choose(self, options: dict[str, Any], patterns: int, stream: Stream) -> None:
-        """Set everything but the patterns, of which there are so many."""
-        self._options = options
-        self.task_pairs = task_pairs(options["tasks"], patterns, stream.child("tasks"))
+        """Set everything but the patterns, of which there are so many, and keep the options as plain values.
+
+        A user's arrays and generators may change or run out; ``coefficients`` must be plain already.
+        """
+        tasks = options["tasks"]
+        self.task_pairs = task_pairs(tasks, patterns, stream.child("tasks"))
         self._pairs = torch.tensor(self.task_pairs)
+        kept = ("tasks", "coefficients", "label_rule")
+        options = {name: value if name in kept else one_value(name, value) for name, value in options.items()}
+        if not isinstance(tasks, str | int):
+            options["tasks"] = tuple(self.task_pairs)
+        self._options = options
         rules = ("outlier_fraction", "label_rule", "target_label", "placement", "sampling")
         self.rules = OutlierRules(*(options[name] for name in rules))
         self.outlier_size = check_real("outlier_size", options["outlier_size"], 0)

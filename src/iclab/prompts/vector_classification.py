@@ -7,20 +7,22 @@ takes the place of the irrelevant patterns, and a trigger that of the outlier pa
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from iclab.errors import InputError, check_integer, check_positive
+from iclab.errors import InputError
+from iclab.prompts.arguments import integer, one_value, own_matrix, positive
 from iclab.prompts.labelled_vectors import LabelledVectors
 from iclab.prompts.outlier_rules import LabelRule
-from iclab.prompts.outlier_vectors import Coefficients, combined, random_orthogonal
+from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal
 from iclab.prompts.stream import Stream
 from iclab.prompts.task_pairs import TaskChoice
 from iclab.prompts.two_class import Draws, TwoClassDistribution, index_below
-from iclab.prompts.values import check_real, real_tensor
+from iclab.prompts.values import check_real
 
 
 class VectorClassification(TwoClassDistribution):
@@ -79,11 +81,17 @@ class VectorClassification(TwoClassDistribution):
         seed: int = 0,
     ) -> None:
         data = LabelledVectors(vectors, classes, triggered)
-        self._stream = Stream(seed).child("vector classification")
+        self._stream = Stream(one_value("seed", seed)).child("vector classification")
         self.ambient_dim = data.vectors.shape[1]
         centre, spread = data.centre_and_spread()
-        scale = 1.0 if norm is None else check_positive("norm", norm) / spread
+        norm = None if norm is None else positive("norm", norm)
+        scale = 1.0 if norm is None else norm / spread
+        if not 0 < scale < math.inf:
+            raise InputError(
+                f"norm is {norm} for vectors {spread:.3g} from their mean; expected sizes nearer each other"
+            )
         self.vectors = data.vectors if norm is None else (data.vectors - centre) * scale
+        self._largest = float(self.vectors.abs().max())
         self._changes = None if data.triggered is None else (data.triggered - data.vectors) * scale
         if data.triggered is not None and trigger is not None:
             raise InputError("trigger and triggered are both given; expected one of them")
@@ -107,10 +115,11 @@ class VectorClassification(TwoClassDistribution):
 
     def _given(self, trigger: object, spread: float) -> Tensor:
         """``(V, d)``: the triggers in the unit of the user's vectors."""
-        if trigger is None or isinstance(trigger, int | np.integer):
-            count = check_integer("the number of triggers", 1 if trigger is None else trigger, 1, self.ambient_dim)
+        number = isinstance(trigger, np.ndarray | Tensor | np.generic | int) and not np.ndim(trigger)
+        if trigger is None or number:
+            count = integer("the number of triggers", 1 if trigger is None else trigger, 1, self.ambient_dim)
             return spread * random_orthogonal(self.ambient_dim, count, self._stream.child("trigger"))
-        triggers = real_tensor("trigger", trigger, 2, torch.float64)
+        triggers = own_matrix("trigger", trigger)
         if triggers.shape[1] != self.ambient_dim or not len(triggers):
             raise InputError(
                 f"trigger has shape {tuple(triggers.shape)} for vectors of dimension {self.ambient_dim}; "
@@ -121,14 +130,16 @@ class VectorClassification(TwoClassDistribution):
         return triggers
 
     def _set(self, options: dict[str, Any]) -> None:
-        self._choose(options, len(self.class_names), self._stream)
+        rows = None
         if self._triggers is not None:
-            self.outlier_directions = combined(options["coefficients"], self._triggers)
+            rows = coefficient_rows(options["coefficients"], len(self._triggers))
+            self.outlier_directions = combined(rows, self._triggers)
             self.num_kinds = len(self.outlier_directions)
         elif options["coefficients"] is None:
             self.num_kinds = 1
         else:
             raise InputError("coefficients are given with triggered vectors; expected them only with triggers")
+        self._choose(options | {"coefficients": rows}, len(self.class_names), self._stream)
 
     @property
     def class_sizes(self) -> tuple[int, ...]:
@@ -143,7 +154,7 @@ class VectorClassification(TwoClassDistribution):
         Raises:
             InputError: for a fraction outside [0, 1], or one that leaves fewer than two vectors of a class to a side.
         """
-        fraction = check_real("fraction", fraction, 0, 1)
+        fraction = check_real("fraction", one_value("fraction", fraction), 0, 1)
         first, second = copy.copy(self), copy.copy(self)
         first._members, second._members = [], []
         for name, members in zip(self.class_names, self._members, strict=True):
@@ -159,6 +170,11 @@ class VectorClassification(TwoClassDistribution):
 
     def _inputs(self, draws: Draws, out: Tensor) -> None:
         num_examples = draws.outliers.shape[1]
+        if self._largest < torch.finfo(out.dtype).tiny:
+            raise InputError(
+                f"no entry of the vectors is above {self._largest:.3g}, which {out.dtype} cannot hold; "
+                "expected a larger norm, larger vectors or float64"
+            )
         items = self._items(draws, num_examples)
         out.copy_(self.vectors.index_select(0, items.view(-1)).view(out.shape))
         if not self.rules.fraction or not num_examples:
