@@ -33,7 +33,7 @@ class Timing:
 
 
 def compare(length: int, threads: int, repeats: int, names: tuple[str, ...]) -> dict[str, Timing]:
-    """All models at one length. Slow peers are asked once in four rounds."""
+    """All models at one length. Slow peers are asked in the first round, and again in the fifth."""
     context = multiprocessing.get_context("spawn")
     workers, ends = {}, {}
     for name in names:
@@ -45,7 +45,7 @@ def compare(length: int, threads: int, repeats: int, names: tuple[str, ...]) -> 
     peaks = dict.fromkeys(names, 0)
     for turn in range(repeats + 1):
         for name in names:
-            if name in SLOW and turn % 4 != 1:
+            if name in SLOW and turn not in (1, 5):
                 continue
             ends[name].send("step")
             seconds, peaks[name] = ends[name].recv()
@@ -186,13 +186,15 @@ def stream_seconds(tokens: int = 128) -> dict[str, float]:
 
 
 def run(lengths: tuple[int, ...] = (65, 129, 257), repeats: int = 8) -> None:
-    """Print the table. Peers that need minutes for a step are measured at the shortest length alone."""
+    """Print the table. Peers that need minutes for a step are measured at the shortest length alone, or with
+    ``BENCH_ALL=1`` in the environment at all lengths, which takes half an hour."""
     cores = os.cpu_count() or 1
     print(f"\ntraining step: width {WIDTH}, {DEPTH} layers, batch {BATCH}; memory is the peak above the built model")
     print(f"{'threads':>7} {'L':>4}  {'model':<30} {'step':>11} {'/ transformers GPT2':>20} {'peak memory':>12}")
     for threads in sorted({1, min(2, cores)}):
         for length in lengths:
-            extra = ("Mamba without the C core", *SLOW) if length == lengths[0] else ()
+            every = length == lengths[0] or os.environ.get("BENCH_ALL", "") not in ("", "0")
+            extra = ("Mamba without the C core", *SLOW) if every else ()
             found = compare(length, threads, repeats, (*OURS, "transformers GPT2", KEPT, *extra))
             unit = found["transformers GPT2"].seconds
             for name, timing in found.items():

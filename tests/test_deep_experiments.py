@@ -12,6 +12,7 @@ from iclab.experiments import error
 from iclab.experiments.deep import DeepLearner, Growth
 from iclab.experiments.gpu_cost import StepCost
 from iclab.experiments.resolve import resolve
+from iclab.lock import LOCK, locked
 from iclab.pretraining.trainer import Trainer
 from iclab.prompts import SingleIndex, Stream
 from iclab.runs.results import load_results
@@ -111,6 +112,8 @@ def test_the_report_tells_when_each_model_learned(tmp_path):
     assert sorted(list(map(str, row[1:3])) for row in table.rows) == [
         [name, "not learned, not learned"] for name in ("gpt2", "mamba")
     ]
+    counts = next(table for table in reading.tables if table.name == "sizes")
+    assert sorted(str(row[1]) for row in counts.rows) == ["gpt2", "mamba"]
 
 
 def test_the_device_of_a_run_reaches_the_training_of_its_deep_models():
@@ -200,3 +203,31 @@ def test_cells_with_one_training_wait_for_each_other(tmp_path):
         curves = list(pool.map(learn, range(3)))
     assert curves[0] == curves[1] == curves[2]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_training_that_another_run_is_at_is_not_copied(tmp_path):
+    section, prompts = DeepLearner.model_validate(deep("mamba")), SingleIndex(4, 2, "he3")
+    with executing(Execution(trainings=tmp_path / "a")):
+        plain = section.learner(prompts, Stream(3), [12])
+    (source,) = (tmp_path / "a").iterdir()
+
+    def taken(name: str) -> bool:
+        """Whether the checkpoints came from the other run: they hold its seconds, which nothing computes twice."""
+        with executing(Execution(trainings=tmp_path / name, shared=(tmp_path / "a",))):
+            curve = section.learner(prompts, Stream(3), [12]).training_curve
+        assert curve == plain.training_curve
+        assert not list((tmp_path / name).glob("*/.*"))
+        own = tmp_path / name / source.name / "checkpoints" / "metrics.jsonl"
+        return own.read_bytes() == (source / "checkpoints" / "metrics.jsonl").read_bytes()
+
+    assert taken("while nobody is at it")
+    with locked(source):
+        assert not taken("while it is trained")
+    (source / "checkpoints" / "metrics.jsonl").rename(source / "metrics")
+    (source / "checkpoints" / "metrics.jsonl").symlink_to(source / "gone")
+    with executing(Execution(trainings=tmp_path / "damaged", shared=(tmp_path / "a",))):
+        assert section.learner(prompts, Stream(3), [12]).training_curve == plain.training_curve
+    (source / "checkpoints" / "metrics.jsonl").unlink()
+    (source / "metrics").rename(source / "checkpoints" / "metrics.jsonl")
+    (source / LOCK).unlink()
+    assert taken("from a copy without locks")

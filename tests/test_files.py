@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iclab.files import is_temporary, write_atomic
+from iclab.files import is_temporary, naming, write_atomic
 
 
 def test_bytes_and_text_replace_what_was_there(tmp_path: Path) -> None:
@@ -63,3 +63,17 @@ def test_temporary_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [is_temporary(name) for name in seen] == [True]
     for name in (".x.tmp", "0123456789abcdef.tmp", ".0123456789abcdeg.tmp", ".0123456789abcdef.tmp2"):
         assert not is_temporary(name)
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(28, "No space left on device")  # as write() and fsync() do: without a name
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomic(tmp_path / "a", b"x")
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "a"), None)
+    with pytest.raises(OSError, match="No space left") as caught_too, naming(tmp_path / "b"):
+        refuse(0)
+    assert caught_too.value.filename == str(tmp_path / "b")
+    assert list(tmp_path.iterdir()) == []

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from iclab.experiments.outlier_gates_measure import clean_ranks, gate_measurements
-from iclab.experiments.outlier_sections import AttentionLearner
+from iclab.experiments.outlier_sections import AttentionLearner, HingeTraining
 from iclab.experiments.outlier_step_ratios import step_ratios
 from iclab.experiments.outlier_training_claims import convergence
 from iclab.experiments.outlier_training_config import OutlierTrainingConfig, Vary
-from iclab.experiments.outlier_training_points import crossing, points_of
+from iclab.experiments.outlier_training_points import crossing, first_middle, points_of
 from iclab.experiments.outlier_training_probe import AttentionProbe
 from iclab.experiments.places import Place
 from iclab.models import AttentionStack, GatedLinearAttention
@@ -37,6 +36,8 @@ def record(losses: list[float], size: int = 10, batch: int = 4):
 def test_a_level_is_crossed_between_the_middles_of_windows(losses: list[float], level: float, steps: float | None):
     found = crossing(record(losses), level, 4)  # type: ignore[arg-type]
     assert found == (None if steps is None else pytest.approx(steps))
+    bound = first_middle(HingeTraining(steps=100, log_every=10))
+    assert (found is not None and found <= bound) == (losses[0] <= level)
 
 
 def test_points_vary_one_entry_at_a_time():
@@ -74,6 +75,24 @@ def test_attention_at_the_diagonal_start_is_known():
     assert bool((gated["value"] < value["same"]).all())
 
 
+@pytest.mark.parametrize(
+    ("steps", "log_every", "probes", "expected"),
+    [
+        (400, 400, 12, [400]),  # one window
+        (5, 20, 12, [5]),  # a window that is longer than the training
+        (95, 20, 12, [20, 40, 60, 80, 95]),  # more probes than windows: at the end of each
+        (95, 20, 1, [95]),
+        (2000, 20, 12, [160, 340, 500, 660, 840, 1000, 1160, 1340, 1500, 1660, 1840, 2000]),
+    ],
+)
+def test_the_last_look_is_at_the_end(steps: int, log_every: int, probes: int, expected: list[int]):
+    prompts = OutlierClassification(8, 3, 1, 1, seed=1).sample(Stream(0), 2, 2)
+    probe = AttentionProbe("m", GatedLinearAttention(8, gated=False), prompts, steps, log_every, probes)
+    for step in (min(window, steps) for window in range(log_every, steps + log_every, log_every)):
+        probe(SimpleNamespace(step=step))  # type: ignore[arg-type]
+    assert sorted({m.keys["step"] for m in probe.measurements}) == [0, *expected]
+
+
 def test_a_stack_is_looked_at_layer_by_layer_and_ungated_ones_without_weights():
     prompts = OutlierClassification(8, 3, 1, 1, seed=1).sample(Stream(0), 8, 4)
     probe = AttentionProbe("m", AttentionStack(8, "softmax", 2), prompts, 1, 1, 1)
@@ -85,42 +104,24 @@ def test_a_stack_is_looked_at_layer_by_layer_and_ungated_ones_without_weights():
     assert set(frame[frame["metric"] == "signed_attention"]["layer"]) == {2}
 
 
-def test_ranks_count_clean_examples_from_the_query():
-    outliers = np.array([[False, True, False, False, True], [True, True, True, True, True]])
-    assert clean_ranks(outliers).tolist() == [[3, 0, 2, 1, 0], [0, 0, 0, 0, 0]]
-
-
-@pytest.mark.parametrize("factor", [0.7, 0.4])
-def test_a_geometric_decay_is_found_and_compared_with_the_bound(factor: float):
-    generator = np.random.default_rng(0)
-    outliers = generator.random((200, 14)) < 0.3
-    ranks = clean_ranks(outliers)
-    gates = np.where(outliers, 1e-3, 0.2 * factor ** (ranks - 1.0))
-    found = list(gate_measurements("m", torch.tensor(gates[None]), torch.tensor(outliers), 2.0, 6))
-    value = {m.metric: m.value for m in found if m.metric not in ("gate", "ranked_gate", "mean_gate")}
-    assert value["decay"] == pytest.approx(factor)
-    assert value["decay_start"] == pytest.approx(0.2)
-    assert value["outlier_ratio"] == pytest.approx(1e-3 / 0.2)
-    assert value["over_bound"] == pytest.approx(min((2 * factor) ** j for j in range(1, 6)))
-    last = next(m for m in found if m.metric == "gate" and m.keys["group"] == "clean" and m.keys["distance"] == 1)
-    assert last.value == pytest.approx(0.2)  # clean and last: always the nearest
-    assert last.num_prompts == int((~outliers[:, -1]).sum())
-
-
-def synthetic(power: float, missed: bool = False, seeds: int = 5) -> Place:
-    """Mamba's steps ``100 M1^power``, but for a few per cent at the last value."""
+def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1, early: float = 0.0) -> Place:
+    """Mamba's steps ``100 M1^power``, but for a few per cent at the last value; ``early``: the last seed's at the
+    first."""
     rows = []
+    learner = AttentionLearner(depth=depth)
     for m1 in (3, 6, 12):
         spread = 0.02 if m1 == 12 else 0.0
         values = [100 * m1**power * (1 + spread * (seed - (seeds - 1) / 2)) for seed in range(seeds)]
-        base = {"learner": "Mamba", "axis": "relevant", "at": float(m1), "loss_level": 0.5, "num_seeds": seeds,
+        if early and m1 == 3:
+            values[-1] = early
+        base = {"learner": learner.name, "axis": "relevant", "at": float(m1), "loss_level": 0.5, "num_seeds": seeds,
                 "interval": "bootstrap", "level": 0.95, "num_prompts": 1}  # fmt: skip
         mean = float(np.mean(values))
         rows.append(base | {"metric": "steps_to_level", "value": mean, "low": min(values), "high": max(values),
                             "seed_values": values})  # fmt: skip
         reached = 0.8 if missed and m1 == 12 else 1.0
         rows.append(base | {"metric": "reached", "value": reached, "low": 0, "high": 1, "seed_values": [1.0] * seeds})
-    config = {"learners": {"mamba": AttentionLearner().model_dump(mode="json")}}
+    config = {"learners": {"mamba": learner.model_dump(mode="json")}}
     return Place("", {}, pd.DataFrame(rows), config)
 
 
@@ -143,8 +144,10 @@ def test_a_slope_is_judged_against_the_claim(power: float, seeds: int, verdict: 
 
 def test_ratios_of_steps_are_taken_seed_by_seed():
     rows = [
-        {"learner": name, "at": length, "reached": 1, "seed_values": values}
+        {"learner": name, "at": length, "usable": length != 5, "seed_values": values}
         for name, length, values in (
+            ("M", 5.0, [100.0, 100.0]),
+            ("L", 5.0, [1.0, 1.0]),
             ("M", 10.0, [100.0, 300.0]),
             ("L", 10.0, [10.0, 20.0]),
             ("M", 20.0, [100.0, 100.0]),
@@ -154,7 +157,7 @@ def test_ratios_of_steps_are_taken_seed_by_seed():
     ]
     learners = {"M": AttentionLearner(), "L": AttentionLearner(kind="linear"), "deep": AttentionLearner(depth=2)}
     (finding,) = step_ratios("", 0.5, pd.DataFrame(rows), learners)
-    assert "12.5 (10 to 15) at l_tr = 10, 1.25 times l_tr; 20 (20 to 20) at l_tr = 20, 1 times l_tr" in finding.text
+    assert ": 12.5 (10 to 15) at l_tr = 10, 1.25 times l_tr; 20 (20 to 20) at l_tr = 20, 1 times l_tr" in finding.text
     assert "2 seeds" in finding.text
 
 
@@ -164,3 +167,23 @@ def test_a_level_that_a_seed_missed_is_named_and_left_out():
     assert slopes.rows[0][-1] == 2
     assert steps.rows[2][5] == "not reached by 1 of 5 seeds"
     assert list(figure.panels[0].series[0].x) == [3.0, 6.0]
+
+
+def test_steps_that_are_an_upper_bound_are_named_and_left_out():
+    (finding,), (figure,), (slopes, steps), (note,) = convergence([synthetic(1.0, early=50.0)])  # log_every is 100
+    assert "slope 0.999 (" in finding.text  # the spread of the last value is not even in logs
+    assert "over 2 values" in finding.text
+    assert slopes.rows[0][-1] == 2
+    assert steps.rows[0][5:8] == ["at most 250: 1 of 5 seeds in the first window", "", ""]
+    assert list(figure.panels[0].series[0].x) == [6.0, 12.0]
+    assert "the point is left out and named likewise" in note
+    (finding,), _, (slopes, _), _ = convergence([synthetic(1.0, early=51.0)])  # in the second window: a number
+    assert slopes.rows[0][-1] == 3
+
+
+def test_a_stack_has_a_slope_and_no_claim():
+    findings, (figure,), (slopes, _), _ = convergence([synthetic(2.0, depth=2)])
+    assert findings == []
+    assert slopes.rows[0][4].startswith("2 (")  # type: ignore[union-attr]
+    assert slopes.rows[0][5:7] == ["none", "no verdict"]
+    assert len(figure.panels[0].series) == 1

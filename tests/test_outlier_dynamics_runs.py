@@ -6,64 +6,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from iclab.errors import InputError
 from iclab.evaluation import scaling_slope
 from iclab.experiments.reading import Reading
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import resolve
 from iclab.runs.results import Results, load_results
 from iclab.runs.run import run_experiment
-
-SMALL = "prompts: {ambient_dim: 8, relevant: 3, irrelevant: 2, outliers: 2}"
-TRAINING = "training: {steps: 40, batch_size: 16, num_examples: 6, learning_rate: 0.02, log_every: 10}"
-FILES = {
-    "attention": f"""
-kind: outlier_training
-config:
-  {SMALL}
-  learners: {{mamba: {{{TRAINING}}}, deep: {{kind: softmax, depth: 2, role: ablation, {TRAINING}}}}}
-  probes: 2
-  probe_prompts: 16
-""",
-    "convergence": f"""
-kind: outlier_training
-config:
-  {SMALL}
-  learners:
-    linear: {{kind: linear, start: 0.05, training: {{steps: 60, batch_size: 16, learning_rate: 0.02, log_every: 2}}}}
-  levels: [0.6, 0.00001]
-  vary: {{num_examples: [5, 10], relevant: [2, 4]}}
-""",
-    "gates": f"""
-kind: outlier_gates
-config:
-  {SMALL}
-  learners: {{mamba: {{{TRAINING}}}, deep: {{depth: 2, {TRAINING}}}}}
-  test: {{num_examples: 6, outlier_fraction: 0.3, coefficients: [[0.8, 0.2]]}}
-  outlier_sizes: [2.0, 5.0]
-  num_prompts: 24
-  fitted: 3
-""",
-    "attack": f"""
-kind: outlier_attack
-config:
-  {SMALL}
-  learners: {{mamba: {{{TRAINING}}}, linear: {{kind: linear, {TRAINING}}}}}
-  test: {{num_examples: 5, outlier_fraction: 0.0, coefficients: null}}
-  sizes: [1.0, 3.0]
-  prompts_per_task: 2
-  steps: 6
-  restarts: 2
-""",
-}
+from outlier_dynamics_files import write_files
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("kinds")
-    for name, content in FILES.items():
-        (made / f"{name}.yaml").write_text(f"title: Tiny\nquestion: Tiny?\n{content}")
-    return made
+    return write_files(tmp_path_factory.mktemp("kinds"))
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +35,12 @@ def run(folder: Path, name: str, arguments: list[str], out: Path) -> tuple[Resul
     return results, load_kind(resolved.definition.kind).read(results)
 
 
+def with_loss(results: Results, loss: float) -> Results:
+    """The same, as if training had ended at this loss."""
+    table = results.summary
+    return replace(results, summary=table.assign(value=table["value"].where(table["metric"] != "training_loss", loss)))
+
+
 def verdicts(reading: Reading) -> set[str]:
     return {finding.verdict for finding in reading.findings}
 
@@ -96,7 +56,18 @@ def test_attention_over_training(folder: Path, tmp_path: Path):
     assert {list(s.x)[-1] for panel in reading.figures[0].panels for s in panel.series} == {40.0}
     assert len(reading.findings) == 2  # the last layer of each learner
     assert "of layer 2, the last," in reading.findings[1].text
-    assert reading.findings[0].verdict == "agrees"  # patterns are orthogonal: it holds from the start
+    assert verdicts(reading) == {"information"}  # 40 steps teach nothing
+    last = float(results.select(metric="training_loss", learner="Mamba", step=40)["value"].iloc[0])
+    assert f"its training has a mean loss of {last:.3g}, above 0.1" in reading.findings[0].text
+    read = load_kind("outlier_training").read
+    learned = with_loss(results, 0.1)
+    assert read(learned).findings[0].verdict == "agrees"  # patterns are orthogonal: it holds from the start
+    assert verdicts(read(with_loss(results, 0.11))) == {"information"}
+    start = replace(learned, summary=learned.summary[~learned.summary["step"].isin([20, 40])])
+    assert all("before training alone: no verdict" in finding.text for finding in read(start).findings)
+    table = learned.summary
+    stopped = replace(learned, summary=table.assign(num_seeds=table["num_seeds"].where(table["step"] != 40, 4)))
+    assert all("stopped at different steps: no verdict" in finding.text for finding in read(stopped).findings)
     _, few = run(folder, "attention", ["seed=0..1", "prompts.outlier_fraction=0.2,0.4"], tmp_path / "few")
     assert verdicts(few) == {"information"}
     assert few.figures[1].panels[0].title == "outlier_fraction = 0.2, Mamba"
@@ -134,9 +105,19 @@ def test_gates_by_size_and_layer(folder: Path, tmp_path: Path):
     assert fit.y[1] / fit.y[0] == pytest.approx(decay)
     bound = reading.figures[1].panels[0].series[2]
     assert bound.y[0] / bound.y[2] == pytest.approx(4)
-    assert "information" not in verdicts(reading)
-    few = replace(results, summary=results.summary.assign(interval="range"))
-    assert verdicts(load_kind("outlier_gates").read(few)) == {"information"}
+    read = load_kind("outlier_gates").read
+    loss = results.select(metric="training_loss")["value"]
+    assert loss.between(0.1, 1).all()
+    assert verdicts(reading) == {"information"}
+    assert f"its training has a mean loss of {loss.iloc[0]:.3g}, above 0.1" in reading.findings[0].text
+    learned = with_loss(results, 0.01)
+    judged = read(learned).findings
+    assert "information" not in {finding.verdict for finding in judged[:4]}
+    assert all("The claim is about one layer: no verdict." in finding.text for finding in judged[4:])
+    few = replace(learned, summary=learned.summary.assign(interval="range"))
+    assert verdicts(read(few)) == {"information"}
+    old = replace(results, summary=results.summary[results.summary["metric"] != "training_loss"])
+    assert [f.verdict for f in read(old).findings] == [f.verdict for f in judged]
 
 
 def test_attacks_are_worse_than_what_they_are_beside(folder: Path, tmp_path: Path):
@@ -148,51 +129,28 @@ def test_attacks_are_worse_than_what_they_are_beside(folder: Path, tmp_path: Pat
             assert error["gradient"] >= max(error["search"], error["random"], error["label"])
             shares = results.select(metric="share", learner=learner, size=size)
             assert shares["value"].sum() == pytest.approx(1)
-            margin = results.select(metric="margin", learner=learner, size=size).set_index("attack")["value"]
-            assert margin["gradient"] < margin["search"] < margin["random"]
+            rows = results.select(metric="attacked_margin", learner=learner, size=size)
+            margin = rows.set_index("attack")["value"]
+            assert margin["gradient"] < margin["search"] < margin["random"] < margin["none"]
+            gain = results.select(metric="search_gain", learner=learner, size=size)["value"].iloc[0]
+            assert gain == pytest.approx(margin["search"] - margin["gradient"])
+            ratio = f"({margin['gradient'] / margin['none']:.3g} against"
+            assert (ratio in " ".join(f.text for f in reading.findings)) == (size == 3.0)
     assert len(results.select(metric="error_at", learner="Mamba", size=1.0)) == 5
     assert results.select(metric="error", attack="gradient")["num_prompts"].unique().tolist() == [12]  # 6 tasks
-    assert "disagrees" not in verdicts(reading)
+    assert [finding.verdict for finding in reading.findings] == ["information", "agrees"] * 2
+    read = load_kind("outlier_attack").read
+    table = results.summary
+    negative = table["value"].where((table["metric"] != "attacked_margin") | (table["attack"] != "none"), -1e-3)
+    unlearned = read(replace(results, summary=table.assign(value=negative))).findings[1]
+    assert unlearned.verdict == "agrees"  # the clean margin is no divisor
+    assert "where the clean one is -0.001" in unlearned.text
+    assert "of the clean margin" not in unlearned.text
+    old = read(replace(results, summary=table[~table["metric"].isin(["attacked_margin", "search_gain"])]))
+    assert verdicts(old) == {"information"}
+    gain = (table["metric"] == "search_gain") & (table["size"] == 1.0)
+    for low, high, verdict in ((-1.0, 1.0, "undecided"), (-2.0, -1.0, "disagrees")):
+        changed = table.assign(low=table["low"].where(~gain, low), high=table["high"].where(~gain, high))
+        assert read(replace(results, summary=changed)).findings[1].verdict == verdict
     assert [figure.name for figure in reading.figures] == ["error", "distance", "directions"]
     assert len(reading.tables[0].rows) == 4
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("attention", ["learners.deep.label=Mamba"], "learners are called Mamba, Mamba; expected distinct names"),
-        ("attention", ["prompts.relevant=7"], "prompts: 7 relevant, 2 irrelevant and 2 outlier patterns"),
-        ("attention", ["learners.mamba.training.steps=1000000000000000"], "learners.mamba.training.steps"),
-        ("convergence", ["vary.relevant=[3,3]"], "vary.relevant is \\[3, 3\\]; expected distinct values"),
-        ("convergence", ["vary.relevant=[9]"], "vary.relevant = 9: 9 relevant"),
-        ("convergence", ["levels=[0.5,0.5]"], "levels are \\[0.5, 0.5\\]"),
-        (
-            "convergence",
-            ["vary.outlier_fraction=[0.1]", "learners.linear.law.outlier_fraction=0.2"],
-            "leave one of them unset",
-        ),
-        ("gates", ["learners.deep.kind=softmax"], "learners.deep.kind is 'softmax', which has no gates"),
-        ("gates", ["test.outlier_fraction=0"], "test.outlier_fraction is 0; expected a number between 0 and 1"),
-        ("gates", ["fitted=8"], "about 4.2 clean examples; expected no more"),
-        ("gates", ["outlier_sizes=[2,2]"], "outlier_sizes are \\[2.0, 2.0\\]"),
-        ("gates", ["test.coefficients=[[1,2,3]]"], "test: number 0 of the coefficients is a vector of length 3"),
-        ("attack", ["sizes=[1,1]"], "sizes are \\[1.0, 1.0\\]; expected distinct sizes"),
-        ("attack", ["test.coefficients=[[1]]"], "test: number 0 of the coefficients"),
-        ("attack", ["test.tasks=[[0,0]]"], "test: a task is \\(0, 0\\)"),
-        ("attack", ["learners.linear.law.tasks=7"], "learners.linear.law: tasks is 7"),
-    ],
-)
-def test_wrong_configurations_are_refused_before_anything_is_run(
-    folder: Path, name: str, arguments: list[str], message: str
-):
-    with pytest.raises(InputError, match=message) as caught:
-        resolve(str(folder / f"{name}.yaml"), arguments)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["attention", "convergence", "gates", "attack"])
-def test_the_catalogue_has_laptop_and_full(name: str):
-    for scale in ("laptop", "full"):
-        resolved = resolve(f"li2025/{name}", [f"scale={scale}"])
-        assert len({cell.config.seed for cell in resolved.cells}) >= 5  # type: ignore[attr-defined]
-        assert 0 < resolved.seconds < (3600 if scale == "laptop" else 2 * 86400)

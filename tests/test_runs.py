@@ -395,6 +395,7 @@ def test_what_is_no_run_or_was_damaged_is_not_taken_over(finished, copy, tmp_pat
     _, resolved, _ = finished
     with pytest.raises(InputError, match="expected the folder of a run"):
         run_experiment(resolved, tmp_path / "new", reuse=[tmp_path / "nothing"], quiet=True)
+    assert not (tmp_path / "new").exists()
     values = copy / "cells" / resolved.cells[0].id / "values.safetensors"
     values.write_bytes(values.read_bytes()[:-1])
     with pytest.raises(InputError, match="was changed or cut"):

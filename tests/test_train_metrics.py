@@ -11,8 +11,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from iclab.errors import InputError
+from iclab.memory import memory_advice
 from iclab.pretraining import NonFiniteLossError, TensorBoard, TrainProgress, WeightsAndBiases, load_checkpoint
-from iclab.pretraining.failures import memory_advice
 from iclab.pretraining.metrics import Window
 from iclab.prompts import Prompts
 from train_support import CURRICULUM, EVERYTHING, Correlation, build, run, weights

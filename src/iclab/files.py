@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 _RANDOM_BYTES = 8
@@ -37,12 +38,22 @@ def write_atomic(path: Path | str, data: bytes | str) -> Path:
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is not None:
-            # The name of the temporary file says nothing to anybody.
+        if isinstance(error, OSError):
+            # The name of the temporary file says nothing to anybody, and a full disk names no file at all.
             error.filename, error.filename2 = str(target), None
         raise
     _sync_folder(target.parent)
     return target
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An `OSError` raised inside names ``path``, as one of ``write`` or ``fsync`` by itself does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def is_temporary(name: str) -> bool:

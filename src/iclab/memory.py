@@ -1,13 +1,24 @@
-"""Memory: a size that does not fit is refused before anything is allocated; what training frees stays at hand."""
+"""Memory: a size that does not fit is refused before anything is allocated, and named where an allocation failed; what
+training frees stays at hand."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import platform
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
 from iclab.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+_ASKED = re.compile(r"tried to allocate (\d[\d.]*) ?([KMGT]i?B|bytes)?", re.IGNORECASE)
+_CPU_MESSAGES = ("can't allocate memory", "not enough memory", "out of memory")
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
@@ -20,6 +31,59 @@ def check_memory(what: str, num_bytes: float) -> None:
             f"{what} would take {format_bytes(num_bytes)} of memory and this machine has {format_bytes(total)}; "
             "lower the number of prompts, examples or dimensions"
         )
+
+
+class MemoryShortage(InputError):
+    """An allocation failed. The message says what was being done, how much was asked for and what to lower.
+
+    Attributes:
+        asked: ``20.00 GiB of memory``, or ``memory`` where the size is not known.
+    """
+
+    def __init__(self, message: str, asked: str = "memory") -> None:
+        super().__init__(message)
+        self.asked = asked
+
+
+def shortage(error: Exception, what: str, device: torch.device, settings: str) -> MemoryShortage | None:
+    """What to raise in place of torch's ``error``; ``None`` where it is not about memory.
+
+    A `MemoryShortage` from further inside is worded anew: who called knows better what can be lowered.
+
+    Args:
+        error: what was caught.
+        what: was being done.
+        device: where.
+        settings: what to lower, with present values.
+    """
+    if isinstance(error, MemoryShortage):
+        asked = error.asked
+    elif _is_out_of_memory(error):
+        found = _ASKED.search(str(error))
+        asked = "memory" if found is None else f"{found[1]} {found[2] or 'bytes'} of memory"
+    else:
+        return None
+    return MemoryShortage(f"{what} asked for {asked} that {device} does not have; {settings}", asked)
+
+
+@contextmanager
+def memory_advice(what: str, device: torch.device, settings: str) -> Iterator[None]:
+    """Turn torch's errors about memory into a `MemoryShortage`; the arguments are those of `shortage`."""
+    try:
+        yield
+    except (RuntimeError, MemoryError, MemoryShortage) as error:
+        short = shortage(error, what, device, settings)
+        if short is None:
+            raise
+        raise short from None
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # Torch's own class by its name: the report reads sizes from here, and is drawn without torch.
+    if isinstance(error, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
+        return True
+    text = str(error)
+    return "alloc" in text.lower() and any(message in text for message in _CPU_MESSAGES)
 
 
 @cache

@@ -12,6 +12,7 @@ from iclab.experiments.kind import ExperimentKind
 from iclab.experiments.limits import check_bytes, check_duration
 from iclab.experiments.outlier_attack_config import OutlierAttackConfig
 from iclab.experiments.outlier_attack_reading import read
+from iclab.experiments.outlier_sections import TestLaw
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
@@ -63,11 +64,26 @@ def check(config: OutlierAttackConfig) -> None:
         tested = config.test.build(law)
     except InputError as error:
         raise InputError(f"test: {error}") from None
+    _check_ignored(config)
     count, length = config.prompts_per_task * len(tested.task_pairs), config.test.num_examples
     deep = max(section.depth for section in config.learners.values()) > 1
     numbers = 16.0 * count * length * (length * (length if deep else 1) + 4 * law.ambient_dim)
     check_bytes("prompts_per_task", config.prompts_per_task, numbers)
     check_duration("prompts_per_task", config.prompts_per_task, seconds(config))
+
+
+def _check_ignored(config: OutlierAttackConfig) -> None:
+    """Refuse what describes the outliers of a context that has none."""
+    if config.test.outlier_fraction > 0:
+        return
+    usual = TestLaw()
+    for key in ("outlier_size", "orthogonal", "placement"):
+        if (found := getattr(config.test, key)) != getattr(usual, key):
+            told = found if isinstance(found, str) else f"{found:g}"
+            raise InputError(
+                f"test.{key} is {told} and changes nothing: test.outlier_fraction is 0, and the size of the attack's "
+                "outlier is in sizes; leave it out, or set test.outlier_fraction"
+            )
 
 
 def seconds(config: OutlierAttackConfig) -> float:

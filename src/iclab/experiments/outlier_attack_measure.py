@@ -23,9 +23,11 @@ class Attacks:
 
     Measurements have the key ``size``. ``error`` has the keys ``attack`` and ``place``, ``random`` (the mean over all
     examples of the context) or ``worst`` (the adversary chooses); ``error_at`` is the error of the gradient search by
-    ``distance`` of the example from the query; ``margin`` is the mean margin at the worst place over that of the prompt
-    as it is; ``share`` is the part of ``|delta|^2`` of the worst outliers in each ``direction``; ``cosine`` is that of
-    their ``delta`` with the sum of the outlier patterns; ``distance`` is that of the worst place.
+    ``distance`` of the example from the query; ``attacked_margin`` is the margin ``z F`` at the worst place by
+    ``attack``, for ``none`` that of the prompt as it is; ``search_gain`` is the margin that ``search`` leaves less that
+    of the gradient search on the same prompt; ``share`` is the part of ``|delta|^2`` of the worst outliers in each
+    ``direction``; ``cosine`` is that of their ``delta`` with the sum of the outlier patterns; ``distance`` is that of
+    the worst place.
     """
 
     def __init__(
@@ -46,13 +48,15 @@ class Attacks:
         radius = size * float(self._law.outlier_patterns[0].norm())
         found = self._attacks(radius)
         yield self._of_prompts("error", _wrong(self._clean), {"size": size, "attack": "none", "place": "random"})
+        yield self._of_prompts("attacked_margin", self._clean, {"size": size, "attack": "none"})
         for attack, worst in found.items():
             keys: dict[str, str | int | float] = {"size": size, "attack": attack}
             yield self._of_prompts("error", _wrong(worst.margins).mean(0), {**keys, "place": "random"})
             yield self._of_prompts("error", _wrong(worst.worst_margin), {**keys, "place": "worst"})
-            relative = worst.worst_margin.mean() / self._clean.mean()
-            yield Measurement(self._name, "margin", relative.double().reshape(1, 1).numpy(), keys=keys)
+            yield self._of_prompts("attacked_margin", worst.worst_margin, keys)
         worst = found["gradient"]
+        gain = found["search"].worst_margin.double() - worst.worst_margin.double()
+        yield self._of_prompts("search_gain", gain, {"size": size})
         length = self._prompts.num_examples
         for place, margins in zip(worst.places.tolist(), worst.margins, strict=True):
             yield self._of_prompts("error_at", _wrong(margins), {"size": size, "distance": length - place})

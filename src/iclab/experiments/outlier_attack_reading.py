@@ -80,7 +80,8 @@ def read(results: Results) -> Reading:
             "of the context; the label there follows the rule. What it finds is a lower bound on the harm of the worst "
             "outlier, since a local search may miss it. The random search asks the model as often at each place. No "
             "published claim is about such outliers, so there is nothing to agree with; what is judged is whether the "
-            "search does its work.",
+            "search does its work: it does where the 95 % interval of the random search's margin less its own, prompt "
+            "by prompt, lies above 0 at every size, and does not where one lies below.",
         ],
     )
 
@@ -155,17 +156,35 @@ def _findings(title: str, rows: pd.DataFrame, training: float) -> Iterator[Findi
             f"({basis(error)}); in training outliers had {training:g} |v|"
         )
     yield Finding(f"{title}: {text}.")
-    margins = [(s, _one(rows, "margin", s, attack="search"), _one(rows, "margin", s, attack="gradient")) for s in sizes]
-    below = [size for size, search, gradient in margins if gradient["high"] < search["low"]]
-    worse = [size for size, search, gradient in margins if gradient["value"] > search["value"]]
-    verdict: Verdict = "disagrees" if worse else "agrees" if len(below) == len(sizes) else "undecided"
-    if margins[0][1]["interval"] != "bootstrap":
+    yield _search(title, rows, sizes)
+
+
+def _search(title: str, rows: pd.DataFrame, sizes: list[float]) -> Finding:
+    """Whether the gradient search finds more than as many random directions, on the same prompts."""
+    if "search_gain" not in set(rows["metric"]):
+        return Finding(f"{title}: this run kept no margins by prompt, so the search is not judged; run it again.")
+    gains = [_one(rows, "search_gain", size) for size in sizes]
+    smaller = sum(gain["value"] > 0 for gain in gains)
+    verdict: Verdict = "undecided"
+    if gains[0]["interval"] != "bootstrap":
         verdict = "information"
-    size, search, gradient = margins[-1]
-    yield Finding(
-        f"{title}: the gradient search leaves a smaller margin than as many random directions at "
-        f"{len(sizes) - len(worse)} of {len(sizes)} sizes ({number(gradient['value'])} against "
-        f"{number(search['value'])} of the clean margin at |delta| = {size:g} |v|). It should "
-        "everywhere, or it is no search." + (" Fewer than 5 seeds: no verdict." if verdict == "information" else ""),
+    elif any(gain["high"] < 0 for gain in gains):
+        verdict = "disagrees"
+    elif all(gain["low"] > 0 for gain in gains):
+        verdict = "agrees"
+    size = sizes[-1]
+    clean, search, gradient = (
+        float(_one(rows, "attacked_margin", size, attack=attack)["value"]) for attack in ("none", "search", "gradient")
+    )
+    margins = (
+        f"{number(gradient / clean)} against {number(search / clean)} of the clean margin"
+        if clean > 0
+        else f"a margin of {number(gradient)} against {number(search)}, where the clean one is {number(clean)}"
+    )
+    return Finding(
+        f"{title}: the gradient search leaves a smaller margin than as many random directions at {smaller} of "
+        f"{len(sizes)} sizes ({margins} at |delta| = {size:g} |v|; difference {quantity(gains[-1])}, paired by prompt, "
+        f"{basis(gains[-1])}). It should everywhere, or it is no search."
+        + (" Fewer than 5 seeds: no verdict." if verdict == "information" else ""),
         verdict,
     )

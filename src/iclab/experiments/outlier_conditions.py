@@ -72,9 +72,7 @@ def not_learned(results: Results | None, place: Place, learner: Trained) -> str:
             rows = rows[rows[column] == value]
     if rows.empty or not (loss := float(rows["value"].max())) > LEARNED:
         return ""
-    return (
-        f" Its training ended at a loss of {number(loss)}, above {LEARNED:g}, so it is no evidence."
-    )
+    return f" Its training ended at a loss of {number(loss)}, above {LEARNED:g}, so it is no evidence."
 
 
 def _coefficients(place: Place) -> list[list[float]] | None:

@@ -15,6 +15,7 @@ from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.limits import check_duration
 from iclab.experiments.outlier_gates_reading import read
 from iclab.experiments.outlier_sections import AttentionLearner, OutlierPromptsSection, Size, TestLaw
+from iclab.experiments.outlier_training_learned import TRAINING_LOSS
 from iclab.experiments.sections import check_prompts_fit
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ class OutlierGatesConfig(Config):
 
 def run_cell(config: OutlierGatesConfig) -> list[Measurement]:
     """Train every learner, then look at its gates on the same prompts for each size."""
+    import numpy as np
     import torch
 
+    from iclab.evaluation import Measurement
     from iclab.experiments.outlier_gates_measure import gate_measurements
     from iclab.prompts import Stream
 
@@ -53,15 +56,15 @@ def run_cell(config: OutlierGatesConfig) -> list[Measurement]:
         size: config.law(size).build(law).sample(stream, config.num_prompts, config.test.num_examples)
         for size in config.outlier_sizes
     }
-    measured = []
+    measured: list[Measurement] = []
     for section in config.learners.values():
-        model, _ = section.fit(config.prompts, config.seed)
+        model, record = section.fit(config.prompts, config.seed)
+        measured.append(Measurement(section.name, TRAINING_LOSS, np.array([[record.final_loss]])))
         for size, batch in batches.items():
             with torch.no_grad():
                 _, attention = model(batch, return_attention=True)
-            measured.extend(
-                gate_measurements(section.name, attention.gates[:, :, 0], batch.example_outliers, size, config.fitted)
-            )
+            log_gates = attention.log_gates[:, :, 0]
+            measured.extend(gate_measurements(section.name, log_gates, batch.example_outliers, size, config.fitted))
     return measured
 
 
@@ -78,6 +81,11 @@ def check(config: OutlierGatesConfig) -> None:
     sizes = config.outlier_sizes
     if len(set(sizes)) < len(sizes):
         raise InputError(f"outlier_sizes are {sizes}; expected distinct sizes")
+    if config.test.outlier_size != TestLaw().outlier_size:
+        raise InputError(
+            f"test.outlier_size is {config.test.outlier_size:g} and changes nothing: outlier_sizes, here {sizes}, "
+            "decides; leave it out and set outlier_sizes"
+        )
     if not 0 < config.test.outlier_fraction < 1:
         raise InputError(
             f"test.outlier_fraction is {config.test.outlier_fraction:g}; expected a number between 0 and 1, since "

@@ -12,15 +12,18 @@ from torch import Tensor
 
 from iclab.evaluation.measurement import Measurement
 
+_SMALLEST = 1e-300  # what a ratio to leaves the range of float64, since gates are at most 1
 _ENOUGH = 0.5  # of the prompts must have a clean example of a rank for the rank to count
 
 
-def gate_measurements(learner: str, gates: Tensor, outliers: Tensor, size: float, fitted: int) -> Iterator[Measurement]:
+def gate_measurements(
+    learner: str, log_gates: Tensor, outliers: Tensor, size: float, fitted: int
+) -> Iterator[Measurement]:
     """Of one learner under one test law.
 
     Args:
         learner: its name.
-        gates: ``(L, B, N)``.
+        log_gates: ``(L, B, N)``; in float64 gates keep to 1e-308 what in float32 would be zero below 1e-45.
         outliers: ``(B, N)`` bool.
         size: kappa_a', a key of the measurements.
         fitted: how many of the nearest clean examples the decay is fitted on.
@@ -31,9 +34,11 @@ def gate_measurements(learner: str, gates: Tensor, outliers: Tensor, size: float
         ``mean_gate`` by ``group``; ``outlier_ratio``, the mean of all outliers over that of the nearest clean example;
         ``decay`` and ``decay_start``, q and c of the fit ``c q^(j-1)`` to the means of the first ranks, in logs;
         ``over_bound``, the least of ``G_j / (2^-(j-1) G_1)`` for j from 2 to ``fitted``.
+
+    Ratios to a mean of zero, and the decay where one of its means is zero, are left out: they are no numbers.
     """
     lies, ranks = outliers.numpy(), clean_ranks(outliers.numpy())
-    for layer, values in enumerate(gates.double().numpy(), start=1):
+    for layer, values in enumerate(log_gates.double().exp().numpy(), start=1):
         keys: dict[str, str | int | float] = {"size": size, "layer": layer}
         for group, chosen in (("outlier", lies), ("clean", ~lies)):
             for place in range(values.shape[1]):
@@ -50,14 +55,18 @@ def gate_measurements(learner: str, gates: Tensor, outliers: Tensor, size: float
                 break
             means.append(found.mean())
             yield _mean(learner, "ranked_gate", found, {**keys, "rank": rank})
-        if means and lies.any():
-            yield _number(learner, "outlier_ratio", values[lies].mean() / means[0], keys)
-        if len(means) >= 2:
-            start, factor = geometric(np.array(means[:fitted]))
-            yield _number(learner, "decay", factor, keys)
-            yield _number(learner, "decay_start", start, keys)
-            shares = [mean / means[0] * 2.0**j for j, mean in enumerate(means[:fitted]) if j]
-            yield _number(learner, "over_bound", min(shares), keys)
+        first = np.array(means[:fitted])
+        if not len(first) or first[0] < _SMALLEST:
+            continue
+        if lies.any():
+            yield _number(learner, "outlier_ratio", values[lies].mean() / first[0], keys)
+        if len(first) >= 2:
+            if (first > 0).all():
+                start, factor = geometric(first)
+                yield _number(learner, "decay", factor, keys)
+                yield _number(learner, "decay_start", start, keys)
+            shares = np.ldexp(first[1:] / first[0], np.arange(1, len(first)))
+            yield _number(learner, "over_bound", float(shares.min()), keys)
 
 
 def clean_ranks(outliers: np.ndarray) -> np.ndarray:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from iclab.experiments.outlier_training_learned import unlearned
 from iclab.experiments.outlier_training_reading import roles_of
 from iclab.experiments.places import Place, capped, places_of, swept_columns
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Series, Table, Verdict
-from iclab.experiments.series import basis, by_learner, interval_note, quantity, series
+from iclab.experiments.series import basis, by_learner, interval_note, plural, quantity, series
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iclab.runs.results import Results
+
+    Group = tuple[str, pd.DataFrame, str]
 
 OWN = ("size", "layer", "group", "distance", "rank")
 _TENTH = 0.1
@@ -26,12 +29,12 @@ def read(results: Results) -> Reading:
         for place in places_of(results, results.summary, swept_columns(results, own=OWN))
         for group in _groups(place)
     ]
-    by_distance, left = capped([_distance_panel(title, rows) for title, rows in groups], "summary.csv")
-    by_rank, also_left = capped([_rank_panel(title, rows) for title, rows in groups], "summary.csv")
+    by_distance, left = capped([_distance_panel(title, rows) for title, rows, _ in groups], "summary.csv")
+    by_rank, also_left = capped([_rank_panel(title, rows) for title, rows, _ in groups], "summary.csv")
     gates = results.summary[results.summary["metric"] == "gate"]
     ranked = results.summary[results.summary["metric"] == "ranked_gate"]
     return Reading(
-        findings=[finding for title, rows in groups for finding in _findings(title, rows)],
+        findings=[finding for group in groups for finding in _findings(*group)],
         figures=[
             Figure(
                 "gates",
@@ -52,14 +55,15 @@ def read(results: Results) -> Reading:
                 "Mean gates; q is the fitted factor by which the gate of a clean example falls from one to the next "
                 "farther one.",
                 ["setting", "outliers", "clean", "nearest clean", "outliers / nearest clean", "q", "rests on"],
-                [_row(title, rows) for title, rows in groups],
+                [_row(title, rows) for title, rows, _ in groups],
             )
         ],
         notes=[
             "How the verdicts are reached: outliers are suppressed where the 95 % interval of their mean gate over "
             "that of the nearest clean example lies below a tenth, and are not where it lies above. The bound 2^-(j-1) "
             "agrees where the interval of the least of G_j / (2^-(j-1) G_1) lies above 1, and disagrees where it lies "
-            "below. Below 5 seeds there is no verdict.",
+            "below. Below 5 seeds there is no verdict, nor for stacks, since the claims are about one layer.",
+            "Where a mean gate is zero in float64 there is no fit, and no ratio to it.",
             "A published bound holds up to a constant, here taken from the nearest clean example. The size kappa_a' of "
             "the outliers decides how far they are suppressed, since a combination of the patterns whose coefficients "
             "sum to little is short in the direction that the gate has learned.",
@@ -67,14 +71,16 @@ def read(results: Results) -> Reading:
     )
 
 
-def _groups(place: Place) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of each learner, layer and size, with what to call them."""
-    for name, of_learner in by_learner(place.rows, roles_of(place.config)):
+def _groups(place: Place) -> Iterator[Group]:
+    """The rows of each learner, layer and size, with what to call them and why they are judged by no claim, if so."""
+    for name, of_learner in by_learner(place.rows[place.rows["layer"].notna()], roles_of(place.config)):
+        stack = of_learner["layer"].nunique() > 1
+        reason = "The claim is about one layer: no verdict." if stack else unlearned(place.rows, name)
         for layer in sorted(of_learner["layer"].unique()):
             of_layer = of_learner[of_learner["layer"] == layer]
-            told = f", layer {int(layer)}" if of_learner["layer"].nunique() > 1 else ""
+            told = f", layer {int(layer)}" if stack else ""
             for size, rows in of_layer.groupby("size"):
-                yield f"{place.prefix}{name}{told}, kappa_a' = {size:g}", rows
+                yield f"{place.prefix}{name}{told}, kappa_a' = {size:g}", rows, reason
 
 
 def _distance_panel(title: str, rows: pd.DataFrame) -> Panel:
@@ -106,40 +112,58 @@ def _one(rows: pd.DataFrame, metric: str, **keys: object) -> pd.Series | None:
     return None if found.empty else found.iloc[0]
 
 
-def _told(row: pd.Series | None) -> str:
-    return "none" if row is None else quantity(row)
+def _told(row: pd.Series | None, seeds: int) -> str:
+    """The number, and how many seeds have none."""
+    if row is None:
+        return "none"
+    missing = seeds - int(row["num_seeds"])
+    return quantity(row) + (f", none in {plural(missing, 'seed')}" if missing else "")
 
 
 def _row(title: str, rows: pd.DataFrame) -> list[str | float | int | None]:
-    found = [
-        _one(rows, "mean_gate", group="outlier"),
-        _one(rows, "mean_gate", group="clean"),
-        _one(rows, "ranked_gate", rank=1),
-        _one(rows, "outlier_ratio"),
-        _one(rows, "decay"),
-    ]
-    return [title, *(_told(row) for row in found), basis(rows[rows["metric"] == "ranked_gate"].iloc[0])]
+    outliers, clean = (_one(rows, "mean_gate", group=group) for group in ("outlier", "clean"))
+    nearest = _one(rows, "ranked_gate", rank=1)
+    found = [outliers, clean, nearest, _one(rows, "outlier_ratio"), _one(rows, "decay")]
+    seeds = _seeds(rows)
+    return [title, *(_told(row, seeds) for row in found), basis(rows[rows["metric"] == "ranked_gate"].iloc[0])]
 
 
-def _findings(title: str, rows: pd.DataFrame) -> Iterator[Finding]:
+def _seeds(rows: pd.DataFrame) -> int:
+    return int(rows["num_seeds"].max())
+
+
+def _findings(title: str, rows: pd.DataFrame, reason: str) -> Iterator[Finding]:
     ratio, decay, over = (_one(rows, metric) for metric in ("outlier_ratio", "decay", "over_bound"))
+    seeds = _seeds(rows)
+    if ratio is None and over is None:
+        yield Finding(f"{title}: the mean gate of the nearest clean example is 0 in float64: no verdict.")
     if ratio is not None:
         text = (
             f"{title}: the mean gate of outliers is {quantity(ratio)} of that of the nearest clean example "
-            f"({basis(ratio)})."
+            f"({basis(ratio)}). Claim: outliers are suppressed; taken as less than a tenth."
         )
-        yield _judged(f"{text} Claim: outliers are suppressed; taken as less than a tenth.", ratio, _TENTH, below=True)
-    if decay is not None and over is not None:
+        yield _judged(text, ratio, _TENTH, seeds, reason, below=True)
+    if over is not None:
+        fall = (
+            "has a mean of 0 at some rank, so that no decay is fitted"
+            if decay is None
+            else f"falls by q = {_told(decay, seeds)} from one to the next"
+        )
         text = (
-            f"{title}: the gate of clean examples falls by q = {quantity(decay)} from one to the next, and its least "
-            f"ratio to 2^-(j-1) times the nearest is {quantity(over)} ({basis(over)})."
+            f"{title}: the gate of clean examples {fall}, and its least ratio to 2^-(j-1) times the nearest is "
+            f"{quantity(over)} ({basis(over)}). Claim: it stays above that bound, so the ratio is at least 1."
         )
-        yield _judged(f"{text} Claim: it stays above that bound, so the ratio is at least 1.", over, 1.0, below=False)
+        yield _judged(text, over, 1.0, seeds, reason, below=False)
 
 
-def _judged(text: str, row: pd.Series, limit: float, *, below: bool) -> Finding:
+def _judged(text: str, row: pd.Series, limit: float, seeds: int, reason: str, *, below: bool) -> Finding:
+    if row["num_seeds"] < seeds:
+        missing = plural(seeds - int(row["num_seeds"]), "seed")
+        return Finding(f"{text} In {missing} there is no such ratio: no verdict.")
     if row["interval"] != "bootstrap":
         return Finding(f"{text} Fewer than 5 seeds: no verdict.")
+    if reason:
+        return Finding(f"{text} {reason}")
     under, over = row["high"] < limit, row["low"] > limit
     verdict: Verdict = "undecided"
     if under or over:

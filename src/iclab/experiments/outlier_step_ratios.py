@@ -20,16 +20,17 @@ def step_ratios(
 ) -> list[Finding]:
     """A sentence for each pair of a gated and a linear learner; ``rows`` are steps to one level against l_tr.
 
-    Ratios are taken seed by seed, at the lengths at which every seed of both got there.
+    Ratios are taken seed by seed, at the lengths that are ``usable`` of both: every seed got there, and none in its
+    first window, where steps are an upper bound.
     """
     found = []
-    reached = rows[rows["reached"] == 1].set_index(["learner", "at"])["seed_values"]
+    usable = rows[rows["usable"]].set_index(["learner", "at"])["seed_values"]
     for gated, linear in _pairs(learners):
         told, seeds = [], 0
         for length in sorted(rows["at"].unique()):
-            if (gated, length) not in reached.index or (linear, length) not in reached.index:
+            if (gated, length) not in usable.index or (linear, length) not in usable.index:
                 continue
-            ours, theirs = (np.asarray(reached[name, length], float) for name in (gated, linear))
+            ours, theirs = (np.asarray(usable[name, length], float) for name in (gated, linear))
             if ours.shape != theirs.shape:
                 continue
             ratios, seeds = ours / theirs, len(ours)

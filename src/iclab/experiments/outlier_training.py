@@ -89,6 +89,7 @@ def check(config: OutlierTrainingConfig) -> None:
         raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
     if len(set(config.levels)) < len(config.levels):
         raise InputError(f"levels are {config.levels}; expected distinct losses")
+    _check_ignored(config)
     for axis, values in config.vary.model_dump().items():
         if len(set(values)) < len(values):
             raise InputError(f"vary.{axis} is {values}; expected distinct values")
@@ -108,6 +109,23 @@ def check(config: OutlierTrainingConfig) -> None:
         "probe_prompts", config.probe_prompts, 32.0 * config.probe_prompts * length * config.prompts.ambient_dim
     )
     check_duration("learners", len(config.learners), seconds(config))
+
+
+def _check_ignored(config: OutlierTrainingConfig) -> None:
+    """Refuse settings that would change nothing, or that would end the trainings of the seeds at different steps."""
+    varied = any(config.vary.model_dump().values())
+    for key, section in config.learners.items():
+        if section.training.until_loss is not None:
+            rule = "a training ends at the lowest of levels" if varied else "seeds would stop at different steps"
+            raise InputError(
+                f"learners.{key}.training.until_loss is {section.training.until_loss:g}; here {rule}, so leave it out"
+            )
+    reason = "vary is set, so no attention is looked at" if varied else "nothing is varied, so no level is looked for"
+    fields = type(config).model_fields
+    for key in ("probes", "probe_prompts") if varied else ("levels",):
+        if (found := getattr(config, key)) != fields[key].default:
+            remedy = "empty the lists of vary" if varied else "set vary"
+            raise InputError(f"{key} is {found} and changes nothing: {reason}; leave it out, or {remedy}")
 
 
 def seconds(config: OutlierTrainingConfig) -> float:

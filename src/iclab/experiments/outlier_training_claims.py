@@ -11,6 +11,7 @@ import numpy as np
 
 from iclab.experiments.outlier_sections import AttentionLearner
 from iclab.experiments.outlier_step_ratios import step_ratios
+from iclab.experiments.outlier_training_points import first_middle
 from iclab.experiments.places import Place, capped
 from iclab.experiments.reading import Figure, Finding, Panel, Series, Table, Verdict
 from iclab.experiments.series import basis, by_learner, interval_note, number, quantity, series
@@ -30,7 +31,7 @@ CLAIMED = {
     "gated": {"num_examples": 0.0, "outlier_fraction": 1.0, "relevant": 1.0},
     "linear": {"num_examples": -1.0, "outlier_fraction": 1.0, "relevant": 1.0},
 }
-"""Slopes of log steps in log of the abscissa, by kind of learner."""
+"""Slopes of log steps in log of the abscissa, by kind of learner; of one layer, as are the theorems."""
 _MIN_SEEDS = 5
 _TOLERANCE = 0.25
 """Of a slope: claims are orders of magnitude, which bend a slope of a few values; it is a factor 1.8 over a decade."""
@@ -44,7 +45,7 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
     steps: list[list[str | float | int | None]] = []
     for place in places:
         learners = {s.name: s for s in (AttentionLearner(**c) for c in place.config["learners"].values())}
-        taken = _taken(place.rows)
+        taken = _taken(place.rows, learners)
         for axis in (a for a in _AXES if a in set(taken["axis"])):
             for level in sorted(taken["loss_level"].unique(), reverse=True):
                 rows = taken[(taken["axis"] == axis) & (taken["loss_level"] == level)]
@@ -52,7 +53,7 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
                     findings.extend(step_ratios(place.prefix, level, rows, learners))
                 panels.append(_panel(place, axis, level, rows, learners))
                 for name, of_learner in by_learner(rows, learners):
-                    claimed = CLAIMED.get(learners[name].kind, {}).get(axis)
+                    claimed = claim(learners[name], axis)
                     slope = _slope(of_learner)
                     slopes.append(_slope_row(place, axis, name, level, slope, claimed, of_learner))
                     if level == max(taken["loss_level"]) and claimed is not None:
@@ -84,27 +85,40 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
         f"How the verdict is reached: a slope agrees where its whole 95 % interval lies within {_TOLERANCE:g} of the "
         "claimed one, disagrees where all of it lies farther off, and is undecided otherwise; below 5 seeds there is "
         "no verdict. The claims are orders of magnitude for large sizes, and these slopes come from a few values "
-        "each: they describe these sizes. Points that a seed did not reach within "
-        "its steps are left out of slopes and named in the table. Steps are interpolated between the middles of "
-        "windows of log_every steps; where the first window is at the level already, its middle is an upper bound."
+        "each: they describe these sizes. The claims are about one layer, so stacks have a slope and no verdict. "
+        "Points that a seed did not reach within its steps are left out of slopes and ratios and named in the table. "
+        "Steps are interpolated between the middles of windows of log_every steps; where the first window of a seed "
+        "is at the level already, its middle is an upper bound, and the point is left out and named likewise."
     )
     return findings, [figure], tables, [note]
 
 
-def _taken(rows: pd.DataFrame) -> pd.DataFrame:
-    """Steps to each level with the abscissa ``x``, and whether every seed reached it."""
+def claim(learner: AttentionLearner, axis: str) -> float | None:
+    """The slope that is claimed of a learner; ``None`` for softmax attention and for stacks."""
+    return CLAIMED.get(learner.kind, {}).get(axis) if learner.depth == 1 else None
+
+
+def _taken(rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> pd.DataFrame:
+    """Steps to each level with the abscissa ``x``; the share of seeds that ``reached`` it; how many were there
+    ``early``, in their first window, so that their steps are an upper bound; and whether the point is ``usable``."""
     keys = ["learner", "axis", "at", "loss_level"]
     reached = rows[rows["metric"] == "reached"][[*keys, "value"]].rename(columns={"value": "reached"})
     taken = rows[rows["metric"] == "steps_to_level"].merge(reached, on=keys)
     share = taken["axis"] == "outlier_fraction"
+    early = [
+        int((np.asarray(values) <= first_middle(learners[name].training)).sum())
+        for name, values in zip(taken["learner"], taken["seed_values"], strict=True)
+    ]
+    taken = taken.assign(early=early)
+    taken["usable"] = (taken["reached"] == 1) & (taken["early"] == 0)
     return taken.assign(x=taken["at"].where(~share, 1 / (1 - taken["at"].where(share, 0.0))))
 
 
 def _slope(rows: pd.DataFrame) -> Slope | None:
-    """Of the points that every seed reached; ``None`` where they are fewer than two."""
+    """Of the usable points; ``None`` where they are fewer than two."""
     from iclab.evaluation import scaling_slope
 
-    usable = rows[rows["reached"] == 1].sort_values("x")
+    usable = rows[rows["usable"]].sort_values("x")
     if usable["x"].nunique() < 2 or usable["num_seeds"].nunique() > 1:
         return None
     return scaling_slope(list(usable["x"]), np.array(usable["seed_values"].tolist()).T)
@@ -113,11 +127,11 @@ def _slope(rows: pd.DataFrame) -> Slope | None:
 def _panel(place: Place, axis: str, level: float, rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> Panel:
     curves: list[Series] = []
     for name, of_learner in by_learner(rows, learners):
-        usable = of_learner[of_learner["reached"] == 1].sort_values("x")
+        usable = of_learner[of_learner["usable"]].sort_values("x")
         if usable.empty:
             continue
         curves.append(series(usable, "x", name, learners[name].role))
-        claimed = CLAIMED.get(learners[name].kind, {}).get(axis)
+        claimed = claim(learners[name], axis)
         if claimed is not None and len(usable) > 1:
             x = usable["x"].to_numpy(float)
             middle = np.exp(np.log(usable["value"]).mean() - claimed * np.log(x).mean())
@@ -146,7 +160,10 @@ def _finding(
 ) -> Finding:
     what = f"{place.prefix}{name}, steps to a loss of {number(level)} against {_SHORT[axis]}"
     if slope is None:
-        return Finding(f"{what}: fewer than two values at which every seed got there, so there is no slope.")
+        return Finding(
+            f"{what}: fewer than two values at which every seed got there, and none in its first window, so there is "
+            "no slope."
+        )
     verdict = _outcome(slope, claimed) if _judged(rows) else "information"
     tail = "" if _judged(rows) else " Fewer than 5 seeds: no verdict."
     return Finding(
@@ -183,6 +200,10 @@ def _step_rows(
         if row["reached"] < 1:
             missed = round((1 - row["reached"]) * row["num_seeds"])
             told.append([*start, f"not reached by {missed} of {int(row['num_seeds'])} seeds", "", "", basis(row)])
+            continue
+        if row["early"]:
+            count = f"{int(row['early'])} of {int(row['num_seeds'])} seeds"
+            told.append([*start, f"at most {number(row['value'])}: {count} in the first window", "", "", basis(row)])
             continue
         seen = row["value"] * batch
         told.append([*start, quantity(row), number(seen), number(seen * length), basis(row)])

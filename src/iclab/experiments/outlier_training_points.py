@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from iclab.experiments.outlier_sections import AttentionLearner, OutlierPromptsSection
 
 if TYPE_CHECKING:
+    from iclab.experiments.outlier_sections import HingeTraining
     from iclab.experiments.outlier_training_config import OutlierTrainingConfig
     from iclab.pretraining import HingeRecord
 
@@ -54,7 +55,8 @@ def points_of(config: OutlierTrainingConfig) -> list[Point]:
 
 def crossing(record: HingeRecord, level: float, batch_size: int) -> float | None:
     """Steps until the loss was at most ``level`` for the first time, on a straight line between the middles of two
-    windows; ``None`` if it never was. Below the first window's middle nothing is known: there it is that middle."""
+    windows; ``None`` if it never was. Below the first window's middle nothing is known: there it is that middle, which
+    is an upper bound and no number to reckon with (`first_middle`)."""
     middles = [window.step - window.num_prompts / batch_size / 2 for window in record.windows]
     losses = [window.loss for window in record.windows]
     first = next((place for place, loss in enumerate(losses) if loss <= level), None)
@@ -64,3 +66,9 @@ def crossing(record: HingeRecord, level: float, batch_size: int) -> float | None
         return middles[0]
     share = (losses[first - 1] - level) / (losses[first - 1] - losses[first])
     return middles[first - 1] + share * (middles[first] - middles[first - 1])
+
+
+def first_middle(training: HingeTraining) -> float:
+    """Steps to the middle of the first window. A `crossing` is there if the loss was at the level in that window, and
+    later otherwise."""
+    return min(training.log_every, training.steps) / 2

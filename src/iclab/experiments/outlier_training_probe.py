@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class AttentionProbe:
-    """A callback for `iclab.pretraining.hinge_sgd` that looks at a model before the first step and ``probes`` times.
+    """A callback for `iclab.pretraining.hinge_sgd` that looks at a model before the first step and ``probes`` times,
+    evenly spaced, the last time after the last of ``steps`` steps; at every window's end where there are fewer windows.
 
     Of each layer it records, as means over prompts: the sum over the context of the absolute attention of the query on
     examples of its own pattern (``attention``, group ``same``) and of the other (``different``); the first as a share
@@ -35,7 +36,8 @@ class AttentionProbe:
         self.measurements: list[Measurement] = []
         self._learner, self._model, self._prompts = learner, model, prompts
         windows = -(-steps // log_every)
-        chosen = np.linspace(windows / probes, windows, min(windows, probes)).round()
+        looks = min(windows, probes)
+        chosen = np.linspace(windows / looks, windows, looks).round()
         self._steps = {min(steps, int(window) * log_every) for window in chosen}
         self.look(0)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iclab.experiments.outlier_training_claims import convergence
+from iclab.experiments.outlier_training_learned import TRAINING_LOSS, unlearned
 from iclab.experiments.places import Place, capped, places_of, swept_columns
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Table, Verdict
 from iclab.experiments.series import basis, by_learner, interval_note, number, quantity, series
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from iclab.runs.results import Results
 
 OWN = ("step", "layer", "part", "group", "loss_level", "axis", "at")
-_CURVES = {"training_loss": "hinge loss", "training_error": "0-1 error"}
+_CURVES = {TRAINING_LOSS: "hinge loss", "training_error": "0-1 error"}
 _PARTS = {"scores": "attention", "weights": "attention times gate"}
 _GROUPS: dict[str, tuple[str, Role]] = {
     "same": ("examples of the query's pattern", "model"),
@@ -157,9 +158,20 @@ def _concentration(place: Place) -> list[Finding]:
             f"{basis(end)}). With its sign it sums to {_signed(place, name, 'same')} there and to "
             f"{_signed(place, name, 'different')} on the others."
         )
-        if end["interval"] != "bootstrap":
-            findings.append(Finding(f"{text} Fewer than 5 seeds: no verdict."))
+        if reason := _no_verdict(place, name, start, end):
+            findings.append(Finding(f"{text} {reason}"))
             continue
         verdict: Verdict = "agrees" if end["low"] > 0.5 else "disagrees" if end["high"] < 0.5 else "undecided"
         findings.append(Finding(f"{text} Claim: it concentrates there; in absolute value.", verdict))
     return findings
+
+
+def _no_verdict(place: Place, learner: str, start: pd.Series, end: pd.Series) -> str:
+    """Why the last look at a learner is no evidence; empty where it is."""
+    if end["step"] == 0:
+        return "It was looked at before training alone: no verdict."
+    if end["num_seeds"] < start["num_seeds"]:
+        return "Its seeds stopped at different steps: no verdict."
+    if end["interval"] != "bootstrap":
+        return "Fewer than 5 seeds: no verdict."
+    return unlearned(place.rows, learner)

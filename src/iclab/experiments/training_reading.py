@@ -1,10 +1,11 @@
-"""What the training of deep models says: the error while they learn, and when they first do."""
+"""What the training of deep models says: the error while they learn, when they first do, and how large they are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from iclab.experiments.deep_sizes import sizes
 from iclab.experiments.places import Place, capped, places_of
 from iclab.experiments.reading import Figure, Panel, Role, Table
 from iclab.experiments.series import by_learner, interval_note, number, series, span
@@ -19,8 +20,8 @@ LEARNED = 0.5
 
 
 def training(results: Results, columns: list[str], roles: Mapping[str, Role]) -> tuple[list[Figure], list[Table]]:
-    """The error against the steps of training, and the first evaluation at which each model has learned; nothing
-    where no deep model was trained."""
+    """The error against the steps of training, the first evaluation at which each model has learned, and how large
+    each is; nothing where no deep model was trained."""
     curves: pd.DataFrame = results.summary[results.summary["metric"] == "training_error"]
     if curves.empty:
         return [], []
@@ -40,7 +41,7 @@ def training(results: Results, columns: list[str], roles: Mapping[str, Role]) ->
         ["prompts", "learner", "steps, seed by seed", "error at the end", "rests on"],
         [row for place in places for row in _rows(place, roles)],
     )
-    return [figure], [table]
+    return [figure], [table, *sizes(places)]
 
 
 def _panel(place: Place, roles: Mapping[str, Role]) -> Panel:

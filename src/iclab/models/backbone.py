@@ -81,6 +81,18 @@ def check_tokens(x: Tensor, width: int) -> None:
         raise InputError(f"tokens have shape {tuple(x.shape)}; expected (prompts, tokens >= 1, {width})")
 
 
+def check_cache(x: Tensor, cache: Cache, depth: int) -> None:
+    """Raise `InputError` for a cache that is of another stack, or of other sequences, than the tokens ``x (B, M)``."""
+    if len(cache) != depth:
+        raise InputError(f"the cache has {len(cache)} layers and the model {depth}; take it from initial_cache or step")
+    found = {len(tensor) for layer in cache for tensor in layer}
+    if found and found != {len(x)}:
+        raise InputError(
+            f"the cache is of {', '.join(map(str, sorted(found)))} sequences and the tokens of {len(x)}; expected as "
+            "many"
+        )
+
+
 def check_length(length: int, longest: int | None) -> None:
     """Raise `InputError` for a sequence longer than the model has positions for."""
     if longest is not None and length > longest:
@@ -91,8 +103,22 @@ def check_length(length: int, longest: int | None) -> None:
 
 
 def at_least(x: Tensor, weight: Tensor) -> Tensor:
-    """Tokens in the dtype of the weights if that is wider: a residual stream stays in float32 under autocast."""
-    return x.to(torch.promote_types(x.dtype, weight.dtype))
+    """Tokens in the dtype of the weights if that is wider: a residual stream stays in float32 under autocast.
+
+    Raises:
+        InputError: where that of the tokens is wider.
+    """
+    dtype = torch.promote_types(x.dtype, weight.dtype)
+    if dtype != weight.dtype:
+        raise InputError(
+            f"the tokens are {_name(x.dtype)} and the weights {_name(weight.dtype)}; cast the tokens, or the model "
+            f"with .to(torch.{_name(dtype)})"
+        )
+    return x.to(dtype)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def check_size(kind: str, width: int, depth: int, parameters: float) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from iclab.errors import InputError, check_integer, check_positive
-from iclab.models.backbone import Cache, at_least, check_length, check_size, check_tokens
+from iclab.models.backbone import Cache, at_least, check_cache, check_length, check_size, check_tokens
 from iclab.models.gpt2_block import INITIAL_STD, Block
 from iclab.models.rotary import Rotation, rotation
 
@@ -115,8 +115,9 @@ class GPT2(nn.Module):
 
     def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """The next tokens ``(B, M)`` -> outputs ``(B, M)`` and the cache with their keys and values."""
-        length = cache[0][0].shape[2]
         check_tokens(x[:, None], self.width)
+        check_cache(x, cache, self.depth)
+        length = cache[0][0].shape[2]
         check_length(length + 1, self.max_length)
         x, turn = self._place(x[:, None], torch.tensor([length], device=x.device))
         grown = []

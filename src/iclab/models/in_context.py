@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from iclab.errors import InputError, check_integer
+from iclab.memory import memory_advice
 from iclab.models.backbone import branch_by_repetition, branching, stepping
 from iclab.models.evaluating import evaluating
 from iclab.models.layouts import check_layout, context_tokens, query_tokens, token_size, tokens_per_example
@@ -37,7 +38,7 @@ class InContextModel(nn.Module):
 
     Raises:
         InputError: for a module without a width, an unknown layout; for prompts of another dimension or beyond
-            ``max_examples``; when predicting, also for numbers that are not finite.
+            ``max_examples``; when predicting, also for numbers that are not finite and memory that does not suffice.
     """
 
     def __init__(self, input_dim: int, backbone: nn.Module, *, layout: str = "interleaved") -> None:
@@ -159,7 +160,9 @@ class InContextModel(nn.Module):
         length = 1 + prompts.num_examples * tokens_per_example(self.layout)
         branch = length if branching(self.backbone) is None else _BRANCH
         rows = max(1, _TOKENS_AT_ONCE // (length + branches * branch))
-        with evaluating(self):
+        advice = f"lower the number of examples ({prompts.num_examples}) or queries ({prompts.num_queries})"
+        device = self.read_in.weight.device
+        with evaluating(self), memory_advice(f"predicting with {self.name}", device, advice):
             starts = range(0, max(prompts.batch_size, 1), rows)
             predictions = torch.cat([answer(prompts[start : start + rows]) for start in starts])
         if not is_finite(predictions):

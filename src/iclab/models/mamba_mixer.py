@@ -20,6 +20,8 @@ from iclab.errors import InputError, check_integer, check_positive
 from iclab.models.gated_mixer import GatedMixer, State
 from iclab.scan import selective_scan
 
+# exp of it is just above the smallest normal number; further down it comes to 0, which is no rate of a scan.
+_LOWEST_LOG = {torch.float32: -87.0, torch.float64: -708.0}
 SELECTIVITIES = ("full", "constant_delta")
 
 
@@ -109,7 +111,7 @@ class MambaMixer(GatedMixer):
         result = selective_scan(
             u,
             delta,
-            -torch.exp(self.A_log.to(self._kept())),
+            self._rates(),
             B,
             C,
             self.D,
@@ -129,6 +131,11 @@ class MambaMixer(GatedMixer):
         before = torch.zeros_like(states[:, 0]) if state is None else state[0]
         chosen = torch.tensor(places, device=u.device)
         return y, (torch.cat([before[:, None], states], 1).index_select(1, chosen),)
+
+    def _rates(self) -> Tensor:
+        """``A = -exp(A_log) (D, S)``, which stays below 0 also where a training has diverged."""
+        kept = self._kept()
+        return -torch.exp(self.A_log.to(kept).clamp(min=_LOWEST_LOG[kept]))
 
     def _kept(self) -> torch.dtype:
         """The dtype of the state."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from iclab.models.backbone import Cache, at_least, check_tokens
+from iclab.models.backbone import Cache, at_least, check_cache, check_tokens
 
 
 class Mixer(nn.Module, ABC):
@@ -81,8 +81,9 @@ class ResidualStack(nn.Module):
 
     def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """The next tokens ``(B, M)`` -> outputs ``(B, M)`` and the cache behind them. No cache changes in place."""
+        check_tokens(x[:, None], self.width)
+        check_cache(x, cache, len(self.layers))
         x = at_least(x[:, None], self.norm_f.weight)
-        check_tokens(x, self.width)
         behind = []
         for layer, before in zip(self._layers(), cache, strict=True):
             mixed, after = layer.mixer.extend(layer.norm(x), before)

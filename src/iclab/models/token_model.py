@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from iclab.errors import InputError
+from iclab.memory import memory_advice
 from iclab.models.attention import Attention
 from iclab.models.layouts import context_tokens, query_tokens
 from iclab.prompts import Prompts
@@ -105,7 +106,9 @@ class TokenModel(nn.Module, ABC):
         largest = max(1, readers * length, (readers + length) * (self.ambient_dim + 1))
         rows = max(1, _NUMBERS_AT_ONCE // largest)
         starts = range(0, max(prompts.batch_size, 1), rows)
-        outputs = torch.cat([answer(prompts[start : start + rows]) for start in starts])
+        advice = f"lower the number of examples ({length}) or queries ({prompts.num_queries})"
+        with memory_advice(f"predicting with {self.name}", next(self.parameters()).device, advice):
+            outputs = torch.cat([answer(prompts[start : start + rows]) for start in starts])
         if is_finite(outputs):
             return outputs.to(prompts.inputs.dtype)
         if not all(is_finite(parameter) for parameter in self.parameters()):

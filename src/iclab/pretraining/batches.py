@@ -35,7 +35,7 @@ class MicroBatch:
 
 
 class Batches:
-    """The batches of one process.
+    """The batches of one process; ``parts`` is how many micro-batches all processes split a batch into.
 
     Args:
         plan: says what law a step is drawn from.
@@ -62,7 +62,8 @@ class Batches:
         size: int = 1,
     ) -> None:
         self.plan, self.stream, self.num_queries, self.dtype = plan, stream, num_queries, dtype
-        self.chunks, parts = batch_size // CHUNK, accumulate * size
+        self.chunks, self.parts = batch_size // CHUNK, accumulate * size
+        parts = self.parts
         if parts > self.chunks:
             raise InputError(
                 f"a batch of {batch_size} prompts is {self.chunks} chunks of {CHUNK} and is split {parts} times "

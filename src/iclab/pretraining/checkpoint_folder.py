@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from iclab.errors import InputError
 from iclab.files import is_temporary, write_atomic
 from iclab.lock import locked
 from iclab.pretraining.checkpoint import Checkpoint
+from iclab.pretraining.failures import unwritten
 from iclab.pretraining.identity import check_model, check_weights, describe_model
 
 _STEP = re.compile(r"step-(\d{9,})\.safetensors")
@@ -48,6 +50,7 @@ class CheckpointFolder:
         Raises:
             InputError: where that cannot be done, another process trains into it, or it holds a training that is not
                 to be resumed.
+            OSError: where a file of the folder cannot be written later, naming it, the folder and the last checkpoint.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -59,7 +62,12 @@ class CheckpointFolder:
             except OSError as error:
                 raise _unusable(self.path, error) from None
             self._open(resume)
-            yield
+            try:
+                yield
+            except OSError as error:
+                if not isinstance(error.filename, str) or Path(error.filename).parent != self.path:
+                    raise
+                raise unwritten(error, self.path, self.newest()) from None
 
     def _open(self, resume: bool) -> None:
         newest = self.newest()
@@ -148,7 +156,17 @@ def load_checkpoint(model: nn.Module, path: Path | str, *, which: str = "last", 
         file = found
     checkpoint = Checkpoint.from_bytes(read_checkpoint(file), str(file))
     check_model(str(file), checkpoint.description, describe_model(model))
-    weights = checkpoint.part("model") | (checkpoint.part("average") if averaged else {})
+    weights = checkpoint.part("model")
     check_weights(str(file), model, weights)
     model.load_state_dict(weights)
+    if averaged:
+        _put(model, checkpoint.part("average"))
     return checkpoint.description["step"]
+
+
+@torch.no_grad()
+def _put(model: nn.Module, averages: Mapping[str, Tensor]) -> None:
+    """Give the parameters their averages. Each has one, under its first name; the weights know it by all its names."""
+    for name, parameter in model.named_parameters():
+        if name in averages:
+            parameter.copy_(averages[name])

@@ -1,18 +1,8 @@
-"""How a training stops before its end: numbers that are not finite, and too little memory."""
+"""How a training stops before its end: numbers that are not finite, and files that cannot be written."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-import torch
-
-from iclab.errors import InputError
-
-_ASKED = re.compile(r"tried to allocate (\d[\d.]*) ?([KMGT]i?B|bytes)?", re.IGNORECASE)
-_CPU_MESSAGES = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 class NonFiniteLossError(FloatingPointError):
@@ -35,27 +25,8 @@ class NonFiniteLossError(FloatingPointError):
         )
 
 
-@contextmanager
-def memory_advice(what: str, device: torch.device, settings: str) -> Iterator[None]:
-    """Turn torch's errors about memory into an `InputError` with the size that was asked for.
-
-    Args:
-        what: was being done.
-        device: where.
-        settings: what to lower, with present values.
-    """
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        text = str(error)
-        if not _is_out_of_memory(error, text):
-            raise
-        found = _ASKED.search(text)
-        asked = "memory" if found is None else f"{found[1]} {found[2] or 'bytes'} of memory"
-        raise InputError(f"{what} asked for {asked} that {device} does not have; {settings}") from None
-
-
-def _is_out_of_memory(error: Exception, text: str) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return "alloc" in text.lower() and any(message in text for message in _CPU_MESSAGES)
+def unwritten(error: OSError, folder: Path, checkpoint: Path | None) -> OSError:
+    """The ``error`` that a file of the training in ``folder`` cannot be written, with what is left of the training."""
+    left = "no checkpoint was written" if checkpoint is None else f"its last good checkpoint is {checkpoint.name}"
+    reason = f"{error.strerror or error}; the training in {folder} has stopped and {left}; the same call goes on"
+    return OSError(error.errno, reason, error.filename)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from iclab.errors import InputError
-from iclab.pretraining.failures import NonFiniteLossError, memory_advice
+from iclab.memory import memory_advice
+from iclab.pretraining.failures import NonFiniteLossError
 from iclab.pretraining.hinge_gradient import ANALYTIC, hinge_gradient
 from iclab.pretraining.hinge_record import HingeRecord, HingeWindow
 from iclab.pretraining.hinge_settings import HingeSettings

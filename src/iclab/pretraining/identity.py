@@ -70,6 +70,16 @@ def check_same(
         raise InputError(f"{name} is of another training: {_first(different)}; choose another folder")
 
 
+def check_parts(name: str, stored: Mapping[str, Any], parts: int) -> None:
+    """Raise `InputError` where a model that draws random numbers (dropout) was trained in other parts of a batch."""
+    there = stored.get("parts", parts)
+    if there != parts:
+        raise InputError(
+            f"{name} is of a model with dropout, trained with accumulate times processes = {there}, and here that is "
+            f"{parts}: it would draw other numbers; keep {there}, or choose another folder"
+        )
+
+
 def check_model(name: str, stored: Mapping[str, Any], model: Mapping[str, Any]) -> None:
     """Raise `InputError` with what differs between the model of the checkpoint ``name`` and this one."""
     different = _differences(stored["model"], model)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from iclab.errors import InputError
-from iclab.files import write_atomic
+from iclab.files import naming, write_atomic
 
 Line = dict[str, Any]
 
@@ -74,13 +74,13 @@ class MetricsLog:
         """Append a line."""
         self.lines.append(line)
         if self._path is not None:
-            with open(self._path, "ab") as file:
+            with naming(self._path), open(self._path, "ab") as file:
                 file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
     def sync(self) -> None:
         """Lines survive a power failure from here on; called before a checkpoint counts on them."""
         if self._path is not None:
-            with open(self._path, "ab") as file:
+            with naming(self._path), open(self._path, "ab") as file:
                 os.fsync(file.fileno())
 
 

@@ -44,12 +44,15 @@ class Optimisation:
         self._optimiser, self._names = _optimiser(model, settings)
         self._parameters = [p for group in self._optimiser.param_groups for p in group["params"]]
         self._seeds = settings.stream.child("model")
+        self.random: bool | None = None
+        """Whether the model drew random numbers, as dropout does, in the first step; ``None`` before that."""
 
     def gradients(self, parts: Sequence[MicroBatch]) -> tuple[Tensor, Tensor]:
         """Gradients of the mean squared error of the whole batch, clipped; returns the loss and their norm before.
 
         A micro-batch contributes its sum of squares over the count of the whole batch, so how a batch is split changes
-        nothing but rounding. Neither number is waited for.
+        nothing but rounding where each prompt is predicted by itself. Dropout is not such a case: what it draws depends
+        on the micro-batch that a prompt is in. Neither number is waited for.
         """
         self._optimiser.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
@@ -57,10 +60,13 @@ class Optimisation:
             prompts = part.prompts.to(self.device, non_blocking=True)
             count = self.settings.batch_size * labels_of(prompts, self.settings.loss_on).shape[1]
             self._seed(part.first_chunk)
+            before = self._drawn() if self.random is None else None
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.autocast is not None):
                 predictions = self._predict(prompts)
             loss = squared_errors(predictions, prompts, self.settings.loss_on).sum() / count
             loss.backward()
+            if before is not None:
+                self.random = any(not torch.equal(a, b) for a, b in zip(before, self._drawn(), strict=True))
             total = total + loss.detach()
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         self.world.add([total, *gradients])
@@ -99,6 +105,15 @@ class Optimisation:
             torch.cuda.manual_seed(seed)
         elif self.device.type == "mps":
             torch.mps.manual_seed(seed)
+
+    def _drawn(self) -> list[Tensor]:
+        """The states of those generators."""
+        states = [torch.default_generator.get_state()]
+        if self.device.type == "cuda":
+            states.append(torch.cuda.get_rng_state(self.device))
+        elif self.device.type == "mps":
+            states.append(torch.mps.get_rng_state())
+        return states
 
 
 def _optimiser(model: nn.Module, settings: TrainSettings) -> tuple[torch.optim.Optimizer, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -10,12 +10,11 @@ import torch
 from torch import nn
 
 from iclab.errors import check_integer
-from iclab.memory import keep_freed_memory
+from iclab.memory import keep_freed_memory, memory_advice
 from iclab.pretraining.batches import Batches
 from iclab.pretraining.checkpoint_folder import CheckpointFolder
 from iclab.pretraining.curriculum import Curriculum
 from iclab.pretraining.distributed import join
-from iclab.pretraining.failures import memory_advice
 from iclab.pretraining.fixed_evaluation import FixedEvaluation
 from iclab.pretraining.optimisation import Optimisation
 from iclab.pretraining.phases import Plan, check_dimension
@@ -97,7 +96,8 @@ def train(
         average: decay of an exponential moving average of the weights, such as 0.999; then the model is evaluated
             with and returned with the averages.
         autocast: ``"bfloat16"`` for the model's matrix products; the loss stays in float32.
-        accumulate: micro-batches of a step, one after another: less memory, the same gradient to rounding.
+        accumulate: micro-batches of a step, one after another: less memory, and the same gradient to rounding where
+            each prompt is predicted by itself. With dropout it is another draw of what is dropped.
         compile: send the trained pass through ``torch.compile``. A new length is a new compilation.
         device: ``cpu``, ``cuda`` (``cuda:1``) or ``mps``; ``None`` stays where the model is.
         prefetch: draw the next batch in a thread meanwhile; ``None`` does so where the model is not on the CPU. Never
@@ -114,12 +114,14 @@ def train(
     Interrupted at any moment and called again with the same arguments and folder, it gives the same bits as without
     the interruption (on a CPU with the same threads; on a GPU as far as its kernels are deterministic). ``accumulate``,
     the device and the number of processes may change between calls; they change rounding. ``steps`` may grow where the
-    schedule is constant. Under ``torchrun`` each process takes its part of every batch.
+    schedule is constant. Where the model draws random numbers (dropout) ``accumulate`` times the number of processes
+    must stay, as each micro-batch has draws of its own. Under ``torchrun`` each process takes its part of every batch.
 
     Raises:
         InputError: before any step, for arguments out of range, a curriculum beyond the model's positions, a folder
             with another training or a damaged checkpoint, or into which
             another process trains; later, where memory does not suffice.
+        OSError: where the disk is full, say: with the file, the folder and the last checkpoint.
         NonFiniteLossError: where the loss or its gradient stops being finite.
     """
     settings = TrainSettings(
@@ -129,7 +131,7 @@ def train(
         batch_size=batch_size,
         learning_rate=learning_rate,
         optimiser=optimiser,
-        betas=tuple(betas),  # type: ignore[arg-type]
+        betas=tuple(betas) if isinstance(betas, Iterable) else betas,  # type: ignore[arg-type]
         epsilon=epsilon,
         weight_decay=weight_decay,
         warmup_steps=warmup_steps,
@@ -159,6 +161,8 @@ def train(
         memory_advice(f"training {type(model).__name__}", place, advice),
         own_randomness(place),
         training_mode(model),
+        torch.inference_mode(False),
+        torch.enable_grad(),
     ):
         model.to(place)
         world.share_model(model)

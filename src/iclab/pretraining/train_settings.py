@@ -62,7 +62,8 @@ class TrainSettings:
         _check_name("optimiser", self.optimiser, OPTIMISERS)
         _check_name("loss_on", self.loss_on, LOSSES)
         _check_name("autocast", self.autocast, AUTOCASTS)
-        if len(self.betas) != 2 or not all(_is_number(beta) and 0 <= beta < 1 for beta in self.betas):
+        pair = isinstance(self.betas, tuple) and len(self.betas) == 2
+        if not pair or not all(_is_number(beta) and 0 <= beta < 1 for beta in self.betas):
             raise InputError(f"betas are {self.betas!r}; expected two numbers in [0, 1)")
         check_positive("epsilon", self.epsilon)
         if not _is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:

@@ -17,7 +17,7 @@ from iclab.pretraining.checkpoint_folder import CheckpointFolder, read_checkpoin
 from iclab.pretraining.distributed import World
 from iclab.pretraining.failures import NonFiniteLossError
 from iclab.pretraining.fixed_evaluation import FixedEvaluation
-from iclab.pretraining.identity import check_same, check_weights, describe_model, draw_sample
+from iclab.pretraining.identity import check_parts, check_same, check_weights, describe_model, draw_sample
 from iclab.pretraining.metrics import Line, MetricsLog, Window, kept_lines
 from iclab.pretraining.optimisation import Optimisation
 from iclab.pretraining.phases import Plan
@@ -170,6 +170,8 @@ class Trainer:
             pending = torch.tensor([self._window.losses, self._window.norms], dtype=torch.float64)
             tensors["pending"] = pending
             description |= {"best": self._best, "seconds": self._seconds(), "lines": len(self._log.lines)}
+            if self.optimisation.random:
+                description["parts"] = self.batches.parts
         return Checkpoint(tensors, description)
 
     def _write_checkpoint(self) -> None:
@@ -192,6 +194,7 @@ class Trainer:
     def _load(self, checkpoint: Checkpoint, name: str) -> None:
         stored = checkpoint.description
         check_same(name, stored, self._identity, checkpoint.part("sample"), self._sample)
+        check_parts(name, stored, self.batches.parts)
         check_weights(name, self.model, checkpoint.part("model"))
         kept = self.world.share(None if self._folder is None else kept_lines(self._folder.metrics, stored["lines"]))
         self.model.load_state_dict(checkpoint.part("model"))

@@ -37,8 +37,12 @@ def trained_dtype(model: nn.Module) -> torch.dtype:
     """float32 or float64, whichever the model's parameters are.
 
     Raises:
-        InputError: for another or a mixed precision.
+        InputError: for another or a mixed precision, and for parameters that inference mode has made.
     """
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise InputError(
+            "the model was built inside torch.inference_mode(), so its parameters take no gradient; build it outside"
+        )
     found = {parameter.dtype for parameter in model.parameters() if parameter.requires_grad}
     if found not in ({torch.float32}, {torch.float64}):
         names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found)) or "none"
@@ -77,6 +81,8 @@ def named_device(device: torch.device | str) -> torch.device:
         found = None
     if found is None or found.type not in DEVICES:
         raise InputError(f"device is {device!r}; expected one of {', '.join(DEVICES)}, or cuda:1")
+    if found.type == "cpu" and found.index is not None:
+        raise InputError(f"device is {device!r}; expected cpu, which has no number")
     missing = (found.type == "cuda" and not torch.cuda.is_available()) or (
         found.type == "mps" and not torch.backends.mps.is_available()
     )

@@ -10,6 +10,18 @@ from iclab.runs.place import Place
 from iclab.runs.storage import code_of, copy_cell, is_finished, read_cell
 
 
+def check_others(others: Sequence[Path]) -> list[RunFolder]:
+    """The folders of other runs.
+
+    Raises:
+        InputError: if one of them is no run folder.
+    """
+    folders = [RunFolder(path) for path in others]
+    for folder in folders:
+        folder.read_config()
+    return folders
+
+
 def take_finished(run: RunFolder, cells: Iterable[str], others: Sequence[Path], code: str, place: Place) -> int:
     """Copy what ``others`` have of these cells into ``run``; how many were taken.
 
@@ -19,9 +31,7 @@ def take_finished(run: RunFolder, cells: Iterable[str], others: Sequence[Path], 
     Raises:
         InputError: if one of the others is no run folder, or a cell in it was changed since it was written.
     """
-    folders = [RunFolder(path) for path in others]
-    for folder in folders:
-        folder.read_config()
+    folders = check_others(others)
     taken = 0
     for cell in cells:
         for folder in folders:

@@ -22,7 +22,7 @@ from iclab.runs.payload import Failed
 from iclab.runs.place import Place
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
-from iclab.runs.reuse import take_finished
+from iclab.runs.reuse import check_others, take_finished
 from iclab.runs.session import Session, recorded_kind_folder, recorded_session
 from iclab.runs.signals import Stopped, Stopping, ending, stoppable
 from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure
@@ -119,6 +119,7 @@ def run_experiment(
     run = RunFolder(shown.absolute())
     experiment = resolved.to_json()
     others = [Path(other).absolute() for other in reuse]
+    check_others(others)
     trainings = tuple(str(other / TRAININGS) for other in others)
     place = Place(threads, device, str(run.path / TRAININGS), trainings)
     code = code_version(resolved.definition.kind)

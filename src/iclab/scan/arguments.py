@@ -13,6 +13,7 @@ from iclab.scan.kernel import ScanInputs
 
 DISCRETISATIONS = ("mamba", "zoh")
 ACTIVATIONS = ("silu", None)
+_REQUIRED = ("u", "delta", "A", "B", "C", "x", "weight")
 
 
 def check_scan(inputs: ScanInputs, discretisation: str) -> None:
@@ -20,6 +21,7 @@ def check_scan(inputs: ScanInputs, discretisation: str) -> None:
 
     The entries are looked at where that costs nothing to wait for: on the CPU, outside of ``torch.compile``.
     """
+    _check_tensors(inputs._asdict())
     u, A = inputs.u, inputs.A
     if discretisation not in DISCRETISATIONS:
         raise InputError(f"discretisation is {discretisation!r}; expected one of {', '.join(DISCRETISATIONS)}")
@@ -47,6 +49,8 @@ def check_convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: Tensor | None, activation: str | None
 ) -> None:
     """Raise `InputError` for shapes, types or devices that disagree, or an unknown activation."""
+    tensors = {"x": x, "weight": weight, "bias": bias, "initial_state": initial_state}
+    _check_tensors(tensors)
     if activation not in ACTIVATIONS:
         raise InputError(f"activation is {activation!r}; expected 'silu' or None")
     if x.dim() != 3 or 0 in x.shape[1:]:
@@ -59,7 +63,7 @@ def check_convolution(
         "bias": ("(D,)", (channels,)),
         "initial_state": ("(B, K - 1, D)", (batch, taps - 1, channels)),
     }
-    _check_alike("x", x, {"x": x, "weight": weight, "bias": bias, "initial_state": initial_state}, expected)
+    _check_alike("x", x, tensors, expected)
 
 
 def check_rates(A: Tensor) -> None:
@@ -79,6 +83,12 @@ def check_finite(tensors: Mapping[str, Tensor | None]) -> None:
         raise InputError(
             f"{name}{place} is {tensor[tuple(place)].item()}; expected finite numbers; look at what computed {name}"
         )
+
+
+def _check_tensors(given: Mapping[str, Any]) -> None:
+    for name, tensor in given.items():
+        if not isinstance(tensor, Tensor) and (tensor is not None or name in _REQUIRED):
+            raise InputError(f"{name} is a {type(tensor).__name__}; expected a tensor, as torch.as_tensor makes one")
 
 
 def _check_alike(

@@ -104,7 +104,7 @@ def selective_scan(
 
     Raises:
         InputError: shapes that disagree, an entry of ``A`` >= 0, a number that is not finite (if looked for), or a
-            backend that is missing.
+            backend that is missing; memory that does not suffice.
 
     Source: Gu and Dao 2023, Algorithm 2 and equation (4); ``docs/scan.md``.
     """
@@ -113,13 +113,22 @@ def selective_scan(
     if check_finite:
         check_numbers(given._asdict())
         check_rates(A)
-    if return_states and u.device.type == "cpu" and not torch.compiler.is_compiling():
-        check_memory("the states of all tokens", u.numel() * A.shape[1] * 4)
     precise = any(tensor is not None and tensor.dtype == torch.float64 for tensor in given)
     dtype = torch.float64 if precise else torch.float32
-    inputs = given.to(dtype)
+    if return_states and u.device.type == "cpu" and not torch.compiler.is_compiling():
+        check_memory("the states of all tokens", u.numel() * A.shape[1] * dtype.itemsize)
+    asked = (delta_softplus, discretisation == "zoh", return_last_state, return_states)
+    try:
+        return _computed(given, asked, dtype, backend)
+    except operators.FAILURES as error:
+        raise operators.told(error, given) from None
+
+
+def _computed(given: ScanInputs, asked: tuple[bool, bool, bool, bool], dtype: torch.dtype, backend: str) -> Any:
+    """What `selective_scan` returns, once its arguments are known to be good; ``asked`` are the first `Options`."""
+    u, inputs = given.u, given.to(dtype)
     recording = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
-    options = Options(delta_softplus, discretisation == "zoh", return_last_state, return_states, recording)
+    options = Options(*asked, recording)
     name = choose(backend, u.device.type, full=bool(peer.lacks(inputs, options)))
     if backend == "auto" and not torch.compiler.is_compiling():
         announce(name, u.device.type)
@@ -133,8 +142,8 @@ def selective_scan(
     else:
         y, last, states, _ = operators.call("selective_scan", *inputs, *options, name)
     results = [y.to(u.dtype)]
-    if return_last_state:
+    if options.last_state:
         results.append(last)
-    if return_states:
+    if options.all_states:
         results.append(states)
     return results[0] if len(results) == 1 else tuple(results)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from iclab.errors import InputError
+from iclab.memory import MemoryShortage, shortage
 from iclab.scan import cpu, cpu_convolution, gpu, torch_loop
 from iclab.scan.kernel import Kernel, Options, ScanInputs
 
@@ -36,6 +37,15 @@ _library.define(
     "-> (Tensor, Tensor, Tensor, Tensor)"
 )
 _INPUTS = len(ScanInputs._fields)
+FAILURES = (RuntimeError, MemoryError, MemoryShortage)
+"""What `told` may have a better word for."""
+
+
+def told(error: Exception, inputs: ScanInputs, what: str = "") -> Exception:
+    """The ``error`` itself, or where it is about memory, one that says of which scan and what to lower."""
+    called = f"{what}the selective scan of u {tuple(inputs.u.shape)} with {inputs.A.shape[1]} states a channel"
+    advice = "lower the batch, the tokens, the channels or the state size, or ask for fewer states"
+    return shortage(error, called, inputs.u.device, advice) or error
 
 
 def _split(arguments: Sequence[Any]) -> tuple[ScanInputs, Options, Kernel]:
@@ -51,7 +61,10 @@ def _filled(tensors: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, ...
 
 def _scan(*arguments: Any) -> tuple[Tensor, ...]:
     inputs, options, kernel = _split(arguments)
-    return tuple(kernel.forward(inputs, options))
+    try:
+        return tuple(kernel.forward(inputs, options))
+    except FAILURES as error:
+        raise told(error, inputs) from None
 
 
 def _scan_shapes(*arguments: Any) -> tuple[Tensor, ...]:
@@ -70,7 +83,10 @@ def _scan_backward(
     kept: Tensor, grad_y: Tensor, grad_last: Tensor | None, grad_states: Tensor | None, *arguments: Any
 ) -> tuple[Tensor, ...]:
     inputs, options, kernel = _split(arguments)
-    return _filled(kernel.backward(inputs, options, kept, grad_y, grad_last, grad_states), inputs.u)
+    try:
+        return _filled(kernel.backward(inputs, options, kept, grad_y, grad_last, grad_states), inputs.u)
+    except FAILURES as error:
+        raise told(error, inputs, "the gradient of ") from None
 
 
 def _scan_backward_shapes(*arguments: Any) -> tuple[Tensor, ...]:
@@ -142,6 +158,8 @@ def _one_by_one(name: str) -> Callable[..., Any]:
     """A rule of ``vmap`` for an operator: one call for each entry of the mapped dimension."""
 
     def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+        if info.batch_size == 0:
+            raise InputError(f"vmap maps {name} over a dimension of no entries; expected at least one")
         operator = getattr(torch.ops.iclab, name)
         calls = [
             operator(*[a if dim is None else a.select(dim, entry) for a, dim in zip(arguments, in_dims, strict=True)])

@@ -1,0 +1,34 @@
+"""Whether a training got far enough for its model to be evidence about a claim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iclab.experiments.series import number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TRAINING_LOSS = "training_loss"
+MOST_LOSS = 0.1
+"""Mean over seeds of the hinge loss of the last window of training, above which a model has not learned. The trainings
+of the catalogue end below 0.01; a model whose output is zero has 1."""
+
+
+def unlearned(rows: pd.DataFrame, learner: str) -> str:
+    """A sentence where a training ended above `MOST_LOSS`; empty where it did not, or where no loss was recorded.
+
+    ``rows`` are those of one place. Where losses were recorded over training, the last one counts.
+    """
+    losses = rows[(rows["metric"] == TRAINING_LOSS) & (rows["learner"] == learner)]
+    if losses.empty:
+        return ""
+    if "step" in losses:
+        losses = losses.sort_values("step")
+    loss = float(losses["value"].iloc[-1])
+    if loss <= MOST_LOSS:
+        return ""
+    return (
+        f"The last window of its training has a mean loss of {number(loss)}, above {MOST_LOSS:g}, so it is no "
+        "evidence: no verdict."
+    )
