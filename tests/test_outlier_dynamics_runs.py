@@ -58,11 +58,11 @@ def test_attention_over_training(folder: Path, tmp_path: Path):
     assert "of layer 2, the last," in reading.findings[1].text
     assert verdicts(reading) == {"information"}  # 40 steps teach nothing
     last = float(results.select(metric="training_loss", learner="Mamba", step=40)["value"].iloc[0])
-    assert f"its training has a mean loss of {last:.3g}, above 0.1" in reading.findings[0].text
+    assert f"its training has a mean loss of {last:.3g}, above 0.15" in reading.findings[0].text
     read = load_kind("outlier_training").read
-    learned = with_loss(results, 0.1)
+    learned = with_loss(results, 0.15)
     assert read(learned).findings[0].verdict == "agrees"  # patterns are orthogonal: it holds from the start
-    assert verdicts(read(with_loss(results, 0.11))) == {"information"}
+    assert verdicts(read(with_loss(results, 0.16))) == {"information"}
     start = replace(learned, summary=learned.summary[~learned.summary["step"].isin([20, 40])])
     assert all("before training alone: no verdict" in finding.text for finding in read(start).findings)
     table = learned.summary
@@ -109,7 +109,7 @@ def test_gates_by_size_and_layer(folder: Path, tmp_path: Path):
     loss = results.select(metric="training_loss")["value"]
     assert loss.between(0.1, 1).all()
     assert verdicts(reading) == {"information"}
-    assert f"its training has a mean loss of {loss.iloc[0]:.3g}, above 0.1" in reading.findings[0].text
+    assert f"its training has a mean loss of {loss.iloc[0]:.3g}, above 0.15" in reading.findings[0].text
     learned = with_loss(results, 0.01)
     judged = read(learned).findings
     assert "information" not in {finding.verdict for finding in judged[:4]}

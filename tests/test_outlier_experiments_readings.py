@@ -173,7 +173,7 @@ def test_trainings_that_did_not_learn_are_no_evidence() -> None:
     findings = load_kind("outlier_error").read(untrained).findings
     linear = [finding for finding in findings if "linear Transformer" in finding.text]
     assert {finding.verdict for finding in linear} == {"information"}
-    assert all("ended at a loss of 0.4, above 0.15" in finding.text for finding in linear)
+    assert all("a mean loss of 0.4, above 0.15" in finding.text for finding in linear)
 
 
 def test_outliers_outside_the_theorem_give_no_verdict() -> None:

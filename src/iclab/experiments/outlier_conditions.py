@@ -8,15 +8,11 @@ from iclab.experiments.outlier_learners import Trained
 from iclab.experiments.outlier_names import ALPHA, TRAINING_LOSS
 from iclab.experiments.outlier_places import setting
 from iclab.experiments.outlier_sections import PAPER_COEFFICIENTS
+from iclab.experiments.outlier_training_learned import unlearned
 from iclab.experiments.places import Place
-from iclab.experiments.series import number
 
 if TYPE_CHECKING:
     from iclab.runs.results import Results
-
-LEARNED = 0.15
-"""Mean hinge loss at the end of a training above which a model has not learned its training law. The linear Transformer
-ends at 0.085 where more than half of the examples have random labels."""
 
 _SIZES = {"ambient_dim": 30, "relevant": 6, "irrelevant": 10, "outliers": 3, "norm": 3.0, "outlier_size": 2.0}
 _LENGTH = 20
@@ -62,7 +58,7 @@ def is_published(place: Place, learner: Trained, fraction: float) -> bool:
 
 
 def not_learned(results: Results | None, place: Place, learner: Trained) -> str:
-    """A sentence where the training of ``learner`` at this place ended above `LEARNED`; empty where it did not."""
+    """A sentence where the training of ``learner`` at this place reached no small loss; empty where it did."""
     if results is None:
         return ""
     table = results.summary
@@ -70,9 +66,8 @@ def not_learned(results: Results | None, place: Place, learner: Trained) -> str:
     for column, value in place.key.items():
         if column != ALPHA and column in rows and rows[column].notna().any():
             rows = rows[rows[column] == value]
-    if rows.empty or not (loss := float(rows["value"].max())) > LEARNED:
-        return ""
-    return f" Its training ended at a loss of {number(loss)}, above {LEARNED:g}, so it is no evidence."
+    reason = unlearned(rows, learner.name)
+    return f" {reason}" if reason else ""
 
 
 def _coefficients(place: Place) -> list[list[float]] | None:

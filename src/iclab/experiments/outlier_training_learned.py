@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iclab.experiments.outlier_names import TRAINING_LOSS
 from iclab.experiments.series import number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TRAINING_LOSS = "training_loss"
-MOST_LOSS = 0.1
-"""Mean over seeds of the hinge loss of the last window of training, above which a model has not learned. The trainings
-of the catalogue end below 0.01; a model whose output is zero has 1."""
+MOST_LOSS = 0.15
+"""Mean over seeds of the hinge loss of the last window of training, above which a model has not learned. A model whose
+output is zero has 1; trained linear Transformers have 0.09 where more than half of the examples have random labels, and
+0.12 with noise on the inputs too; trained gates have less than 0.02."""
 
 
 def unlearned(rows: pd.DataFrame, learner: str) -> str:
