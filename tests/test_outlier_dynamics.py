@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from iclab.experiments.outlier_sections import AttentionLearner, HingeTraining
+from iclab.experiments.outlier_sections import AttentionLearner, HingeTraining, OutlierPromptsSection
 from iclab.experiments.outlier_step_ratios import step_ratios
 from iclab.experiments.outlier_training_claims import convergence
 from iclab.experiments.outlier_training_config import OutlierTrainingConfig, Vary
@@ -104,11 +104,14 @@ def test_a_stack_is_looked_at_layer_by_layer_and_ungated_ones_without_weights():
     assert set(frame[frame["metric"] == "signed_attention"]["layer"]) == {2}
 
 
+ONE_STEP_SIZE = HingeTraining(learning_rate=0.02, gate_learning_rate=0.02)
+
+
 def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1, early: float = 0.0) -> Place:
     """Mamba's steps ``100 M1^power``, but for a few per cent at the last value; ``early``: the last seed's at the
     first."""
     rows = []
-    learner = AttentionLearner(depth=depth)
+    learner = AttentionLearner(depth=depth, training=ONE_STEP_SIZE)
     for m1 in (3, 6, 12):
         spread = 0.02 if m1 == 12 else 0.0
         values = [100 * m1**power * (1 + spread * (seed - (seeds - 1) / 2)) for seed in range(seeds)]
@@ -121,7 +124,10 @@ def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1
                             "seed_values": values})  # fmt: skip
         reached = 0.8 if missed and m1 == 12 else 1.0
         rows.append(base | {"metric": "reached", "value": reached, "low": 0, "high": 1, "seed_values": [1.0] * seeds})
-    config = {"learners": {"mamba": learner.model_dump(mode="json")}}
+    config = {
+        "learners": {"mamba": learner.model_dump(mode="json")},
+        "prompts": OutlierPromptsSection().model_dump(mode="json"),
+    }
     return Place("", {}, pd.DataFrame(rows), config)
 
 
@@ -155,7 +161,13 @@ def test_ratios_of_steps_are_taken_seed_by_seed():
             ("M", 40.0, [1.0, 1.0]),
         )
     ]
-    learners = {"M": AttentionLearner(), "L": AttentionLearner(kind="linear"), "deep": AttentionLearner(depth=2)}
+    learners = {
+        "M": AttentionLearner(training=ONE_STEP_SIZE),
+        "L": AttentionLearner(kind="linear"),
+        "deep": AttentionLearner(depth=2, training=ONE_STEP_SIZE),
+        "fast": AttentionLearner(),
+        "other start": AttentionLearner(start=0.1, training=ONE_STEP_SIZE),
+    }
     (finding,) = step_ratios("", 0.5, pd.DataFrame(rows), learners)
     assert ": 12.5 (10 to 15) at l_tr = 10, 1.25 times l_tr; 20 (20 to 20) at l_tr = 20, 1 times l_tr" in finding.text
     assert "2 seeds" in finding.text

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from iclab.experiments.outlier_learners import Trained
 from iclab.experiments.outlier_names import ALPHA, TRAINING_LOSS
 from iclab.experiments.outlier_places import setting
-from iclab.experiments.outlier_sections import PAPER_COEFFICIENTS
+from iclab.experiments.outlier_sections import PAPER_COEFFICIENTS, AttentionLearner
 from iclab.experiments.outlier_training_learned import unlearned
 from iclab.experiments.places import Place
 
@@ -26,12 +27,24 @@ _LAW = {
 }
 
 
+def training_covered(prompts: Mapping[str, Any], learner: AttentionLearner) -> bool:
+    """Whether the theorems are about this training: independent outliers of some size at random places with random
+    labels, balanced tasks, K at most 1/2, no noise on inputs, and a start of at most 0.2."""
+    return (
+        all(prompts[key] == value for key, value in _LAW.items())
+        and prompts["irrelevant_range"] <= 0.5
+        and prompts["outlier_size"] > 0
+        and not isinstance(prompts["tasks"], list)
+        and (learner.start or 0.2) <= 0.2
+        and not learner.law.model_dump(exclude_none=True)
+    )
+
+
 def theorem_covers(place: Place, learner: Trained) -> bool:
-    """Whether the theorems are about the training law of this learner and the inputs of this test law: independent
-    outliers at random places with random labels in training, K at most 1/2, and no noise on inputs."""
-    prompts = place.config["prompts"]
-    trained = all(prompts[key] == value for key, value in _LAW.items()) and prompts["irrelevant_range"] <= 0.5
-    return trained and not learner.changed and not setting(place, "input_noise")
+    """Whether the theorems are about the training of this learner and the inputs of this test law, on which there is no
+    noise, and outliers of some size."""
+    tested = not setting(place, "input_noise") and setting(place, "outlier_size") != 0
+    return tested and training_covered(place.config["prompts"], learner.section)
 
 
 def outliers_covered(place: Place) -> bool:
@@ -42,17 +55,22 @@ def outliers_covered(place: Place) -> bool:
 
 def is_published(place: Place, learner: Trained, fraction: float) -> bool:
     """Whether a published number is of this setting, as far as it is printed: sizes, lengths, training law with p_a =
-    ``fraction``, and test outliers. Not told are kappa_a', K', step sizes and the wiring of several layers."""
+    ``fraction``, one step size for all weights, K' above 1, and test outliers. Not told are kappa_a', the value of K',
+    the step size and the wiring of several layers."""
     prompts = place.config["prompts"]
     lengths = {setting(place, "num_examples"), learner.section.training.num_examples}
-    tested = setting(place, "orthogonal") if not place.config["axes"]["outlier_vectors"] else 0.0
+    steps = learner.section.training
+    named = place.config["axes"]["outlier_vectors"]
+    vectors = (named or {}).get(setting(place, "outlier_vectors"), {}) if named else place.config["test"]
     return (
         theorem_covers(place, learner)
         and all(prompts[key] == value for key, value in _SIZES.items())
         and prompts["outlier_norm"] in (None, prompts["norm"])
         and learner.fraction == fraction
         and lengths == {_LENGTH}
-        and not tested
+        and (learner.section.kind != "gated" or steps.gate_learning_rate == steps.learning_rate)
+        and (setting(place, "irrelevant_range") or 0) > 1
+        and not vectors.get("orthogonal")
         and _coefficients(place) == PAPER_COEFFICIENTS
     )
 
@@ -65,7 +83,7 @@ def not_learned(results: Results | None, place: Place, learner: Trained) -> str:
     rows = table[(table["metric"] == TRAINING_LOSS) & (table["learner"] == learner.name)]
     for column, value in place.key.items():
         if column != ALPHA and column in rows and rows[column].notna().any():
-            rows = rows[rows[column] == value]
+            rows = rows[rows[column].isna() if value is None else rows[column] == value]
     reason = unlearned(rows, learner.name)
     return f" {reason}" if reason else ""
 
@@ -75,6 +93,4 @@ def _coefficients(place: Place) -> list[list[float]] | None:
     if not named:
         return place.config["test"]["coefficients"]
     chosen = setting(place, "outlier_vectors")
-    if chosen not in named:
-        return [[0.0]]
-    return [[0.0]] if named[chosen]["orthogonal"] else named[chosen]["coefficients"]
+    return named[chosen]["coefficients"] if chosen in named else [[0.0]]

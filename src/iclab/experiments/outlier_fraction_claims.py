@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from iclab.experiments.outlier_claims import Judged
 from iclab.experiments.outlier_conditions import is_published, not_learned, outliers_covered, theorem_covers
 from iclab.experiments.outlier_error_config import no_clean_example
@@ -40,7 +42,7 @@ def fraction_claims(place: Place, results: Results | None = None) -> list[Judged
         if learner.section.kind == "gated":
             judged = [*_figure(place, learner, rows), *_guarantee(place, learner, rows)]
         elif learner.section.kind == "linear":
-            judged = _linear(place, learner, rows)
+            judged = [*_guarantee(place, learner, rows), *_linear(place, learner, rows)]
         found.extend(item.unless(not_learned(results, place, learner)) for item in judged)
     return found
 
@@ -66,12 +68,15 @@ def tolerated(rows: pd.DataFrame, level: float) -> float | None:
 
 def guarantee_holds(rows: pd.DataFrame, guarantee: float, level: float = LEVELS[1], sampling: str = "iid") -> Verdict:
     """Whether the error lies below ``level`` at every measured alpha below the guarantee, but for those at which so
-    many prompts have no clean example that no learner's error would."""
+    many prompts have no clean example that no learner's error would. Undecided where no measured alpha is beyond half
+    of the guarantee: an error that is small there says little."""
     inside = _answerable(rows[rows[ALPHA] < guarantee - 1e-9], level, sampling)
     if inside.empty or not (inside["interval"] == "bootstrap").all():
         return "information"
-    if bool((inside["low"] > level).any()):
+    if bool((inside["low"] > level + np.array(_floors(inside, sampling))).any()):
         return "disagrees"
+    if inside[ALPHA].max() < guarantee / 2:
+        return "undecided"
     return "agrees" if all(upper(row) < level for _, row in inside.iterrows()) else "undecided"
 
 
@@ -84,12 +89,13 @@ def _figure(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
     measured = ", ".join(f"{alpha:g}" for alpha in rows[ALPHA])
     text = (
         f"{place.prefix}the published figure has Mamba's error below 0.01 near alpha = 0.8, at a kappa_a' that we do "
-        f"not know. Here, at kappa_a' = {setting(place, 'outlier_size'):g}, the error of {learner.name} is "
-        f"{quantity(row)} there; a share of {floor:.2g} of such prompts has no clean example at all. The whole "
-        f"interval lies {_reach(rows)} (measured at alpha = {measured}; {basis_of(rows)})."
+        f"not know, so a larger error at one kappa_a' refutes nothing. Here, at kappa_a' = "
+        f"{setting(place, 'outlier_size'):g}, the error of {learner.name} is {quantity(row)} there; a share of "
+        f"{floor:.2g} of such prompts has no clean example at all. The whole interval lies {_reach(rows)} (measured at "
+        f"alpha = {measured}; {basis_of(rows)})."
     )
     claim = f"Claim 'the error of {learner.name} is below 0.01 at alpha = 0.8'"
-    return [Judged(claim, place.title, Finding(text, _against(row, LEVELS[0], floor)))]
+    return [Judged(claim, place.title, Finding(text, _against(row, LEVELS[0])))]
 
 
 def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
@@ -99,6 +105,8 @@ def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judge
         return []
     worst = _worst(inside)
     where = f", at alpha = {worst[ALPHA]:g}" if worst["value"] > 0 else ""
+    gated = learner.section.kind == "gated"
+    model, formula = ("Mamba", f"p_a l_tr / l_ts = {limit:g}") if gated else ("the linear Transformer", "1/2")
     sampling = setting(place, "sampling")
     covered, answerable = outliers_covered(place), _answerable(inside, LEVELS[1], sampling)
     hopeless = [number(alpha) for alpha in inside[ALPHA] if alpha not in set(answerable[ALPHA])]
@@ -110,12 +118,12 @@ def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judge
     )
     conditions = "" if covered else " The theorem asks for a sum of lambda > 0, which these outliers lack: no verdict."
     text = (
-        f"{place.prefix}the published guarantee of Mamba is alpha < p_a l_tr / l_ts = {limit:g}. The largest error of "
+        f"{place.prefix}the published guarantee of {model} is alpha < {formula}. The largest error of "
         f"{learner.name} at the alphas measured below that is {quantity(worst)}{where}; the whole interval lies "
         f"{_reach(rows)} ({basis_of(rows)}). The verdict takes an error below {LEVELS[1]:g} for a guarantee that holds."
         f"{left}{conditions}"
     )
-    claim = f"Claim 'the error of {learner.name} is small (below {LEVELS[1]:g}) for alpha < p_a l_tr / l_ts'"
+    claim = f"Claim 'the error of {learner.name} is small (below {LEVELS[1]:g}) for alpha < {formula.split(' = ')[0]}'"
     verdict = guarantee_holds(rows, limit, sampling=sampling) if covered else "information"
     return [Judged(claim, place.title, Finding(text, verdict))]
 
@@ -152,14 +160,16 @@ def _worst(rows: pd.DataFrame) -> pd.Series:
 
 def _answerable(rows: pd.DataFrame, level: float, sampling: str) -> pd.DataFrame:
     """The rows at which fewer prompts than a share ``level`` have no clean example."""
-    floors = [no_clean_example(float(row[ALPHA]), int(row["num_examples"]), sampling) for _, row in rows.iterrows()]
-    return rows[[floor < level for floor in floors]]
+    return rows[[floor < level for floor in _floors(rows, sampling)]]
 
 
-def _against(row: pd.Series, level: float, floor: float) -> Verdict:
-    """Whether the error lies below ``level``; prompts without a clean example, a share ``floor``, refute nothing."""
+def _floors(rows: pd.DataFrame, sampling: str) -> list[float]:
+    """Of each row, the share of prompts that have no clean example."""
+    return [no_clean_example(float(row[ALPHA]), int(row["num_examples"]), sampling) for _, row in rows.iterrows()]
+
+
+def _against(row: pd.Series, level: float) -> Verdict:
+    """Whether the error lies below ``level``. A larger one refutes nothing: the figure's kappa_a' is not known."""
     if row["interval"] != "bootstrap":
         return "information"
-    if upper(row) < level:
-        return "agrees"
-    return "disagrees" if row["low"] > level + floor else "undecided"
+    return "agrees" if upper(row) < level else "undecided"

@@ -38,10 +38,15 @@ _PUBLISHED_ALPHA, _PUBLISHED_FRACTION = 0.5, 0.4
 
 def quoted_accuracy(learner: Trained, place: Place, placement: str) -> float | None:
     """The published accuracy in per cent, where there is one for this setting."""
-    tested = setting(place, ALPHA) == _PUBLISHED_ALPHA and setting(place, "label_rule") == "random"
-    if learner.section.depth != 3 or not tested or not is_published(place, learner, _PUBLISHED_FRACTION):
+    if not _published(place, learner):
         return None
     return QUOTED[learner.section.kind][PLACEMENTS.index(placement)]
+
+
+def _published(place: Place, learner: Trained) -> bool:
+    """Whether the published table is of this setting, as far as we know it."""
+    tested = setting(place, ALPHA) == _PUBLISHED_ALPHA and setting(place, "label_rule") == "random"
+    return learner.section.depth == 3 and tested and is_published(place, learner, _PUBLISHED_FRACTION)
 
 
 def placement_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coordinate]) -> list[Table]:
@@ -76,34 +81,39 @@ def placement_claims(results: Results, place: Place) -> list[Judged]:
     """Does placing the outliers next to the query cost Mamba ten points, and the others nothing?"""
     found = []
     for learner in learners_of(place.config):
-        gap = _gap(results, place, learner.name) if theorem_covers(place, learner) else None
-        if gap is not None:
-            found.append(_placement(place, learner, gap).unless(not_learned(results, place, learner)))
+        closest, farthest = (_gap(results, place, learner.name, placement) for placement in ("closest", "farthest"))
+        if theorem_covers(place, learner) and closest is not None:
+            claim = _placement(place, learner, closest, farthest)
+            claim = claim if _published(place, learner) else claim.unless(" Not the published setting: no verdict.")
+            found.append(claim.unless(not_learned(results, place, learner)))
     return found
 
 
 def claimed_alpha(coords: Sequence[Coordinate]) -> float | None:
-    """The measured alpha that is nearest to the published table's; ``None`` where it is not varied."""
+    """The measured alpha that is nearest to the published table's, at which placements are compared; ``None`` where it
+    is not varied."""
     alphas = [float(alpha) for coord in coords if coord.column == ALPHA for alpha in coord.values]
     return min(alphas, key=lambda alpha: abs(alpha - _PUBLISHED_ALPHA), default=None)
 
 
-def _gap(results: Results, place: Place, learner: str) -> Combination | None:
-    """Error with the outliers closest to the query less that with them at random places."""
-    return combination(results, [_term(1, learner, place, "closest"), _term(-1, learner, place, "random")])
+def _gap(results: Results, place: Place, learner: str, placement: str = "closest") -> Combination | None:
+    """Error with the outliers at ``placement`` less that with them at random places."""
+    return combination(results, [_term(1, learner, place, placement), _term(-1, learner, place, "random")])
 
 
 def _term(weight: float, learner: str, place: Place, placement: str) -> Term:
     return Term(weight, learner, {**place.key, "placement": placement})
 
 
-def _placement(place: Place, learner: Trained, gap: Combination) -> Judged:
-    told = f"against random places they cost {learner.name} {gap.told(100)} points ({_basis(gap)}, paired)"
+def _placement(place: Place, learner: Trained, gap: Combination, far: Combination | None) -> Judged:
+    """``gap`` and ``far``: the closest and the farthest places less random ones."""
+    farthest = f", and those farthest from it {far.told(100)}" if far is not None else ""
+    told = f"against random places they cost {learner.name} {gap.told(100)} points{farthest} ({_basis(gap)}, paired)"
     if learner.section.kind == "gated":
         claim, verdict = f"claim 'outliers closest to the query cost {_POINTS} points'", _above(gap, _COLLAPSE)
     else:
         claim = "claim 'without gates the placement of outliers makes no difference' (less than 1 point)"
-        verdict = _within(gap, _SAME)
+        verdict = _all([_within(each, _SAME) for each in (gap, far) if each is not None])
     text = f"{place.prefix}{claim}: {told}."
     return Judged(f"{learner.name}, {claim}", place.title, Finding(text, verdict))
 
@@ -143,21 +153,25 @@ def _mitigation(results: Results, place: Place, usual: Trained, learner: Trained
     if collapse is None or half is None or not collapse.low > 0:
         return []  # nothing to mend
     told = "; ".join(f"{name} {change.told(100)}" for name, change in changes.items() if change is not None)
-    verdict: Verdict = "undecided"
-    if not half.judged:
-        verdict = "information"
-    elif half.high < 0 or half.low > 0:
-        verdict = "agrees" if half.high < 0 else "disagrees"
+    answer = "fewer than 5 seeds leave it open"
+    if half.judged:
+        answer = "yes" if half.high < 0 else "no" if half.low > 0 else "undecided"
     mended = changes["closest"]
     share = number(100 * mended.value / collapse.value) if mended is not None else "an unknown part"
     text = (
         f"{place.prefix}does the training of '{learner.name}' mend the collapse of '{usual.name}'? Outliers "
         f"closest to the query cost the latter {collapse.told(100)} points against random places, of which the former "
-        f"wins back {share} %. Its gain in accuracy by placement, in points: {told} ({_basis(half)}, paired). The "
-        "verdict is whether more than half is won back; it is no claim of the paper."
+        f"wins back {share} %. More than half: {answer}. Its gain in accuracy by placement, in points: {told} "
+        f"({_basis(half)}, paired). This is no claim of the paper."
     )
-    claim = Judged(f"'{learner.name}' mends more than half of the collapse", place.title, Finding(text, verdict))
+    claim = Judged(f"'{learner.name}' mends more than half of the collapse", place.title, Finding(text))
     return [claim.unless(not_learned(results, place, usual) or not_learned(results, place, learner))]
+
+
+def _all(verdicts: Sequence[Verdict]) -> Verdict:
+    """What several parts of a claim come to: one that fails refutes it."""
+    worst: tuple[Verdict, ...] = ("disagrees", "information", "undecided")
+    return next((verdict for verdict in worst if verdict in verdicts), "agrees")
 
 
 def _above(gap: Combination, level: float) -> Verdict:

@@ -49,7 +49,8 @@ def step_ratios(
 
 
 def _pairs(learners: Mapping[str, AttentionLearner]) -> list[tuple[str, str]]:
-    """Pairs of one-layer learners that share their step size; other pairs are no test of the claim."""
+    """Pairs of one-layer learners that share their start and training, and have one step size for all weights; other
+    pairs are no test of the claim."""
     shallow = {name: learner for name, learner in learners.items() if learner.depth == 1}
     return [
         (gated, linear)
@@ -57,5 +58,11 @@ def _pairs(learners: Mapping[str, AttentionLearner]) -> list[tuple[str, str]]:
         for linear, theirs in shallow.items()
         if ours.kind == "gated"
         and theirs.kind == "linear"
-        and ours.training.learning_rate == theirs.training.learning_rate
+        and _shared(ours) == _shared(theirs)
+        and ours.training.gate_learning_rate == ours.training.learning_rate
     ]
+
+
+def _shared(learner: AttentionLearner) -> tuple[object, ...]:
+    steps = learner.training
+    return learner.start, learner.law, steps.learning_rate, steps.batch_size

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iclab.experiments.outlier_conditions import training_covered
 from iclab.experiments.outlier_sections import AttentionLearner
 from iclab.experiments.outlier_step_ratios import step_ratios
 from iclab.experiments.outlier_training_points import first_middle
@@ -53,7 +54,7 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
                     findings.extend(step_ratios(place.prefix, level, rows, learners))
                 panels.append(_panel(place, axis, level, rows, learners))
                 for name, of_learner in by_learner(rows, learners):
-                    claimed = claim(learners[name], axis)
+                    claimed = claim(place, learners[name], axis)
                     slope = _slope(of_learner)
                     slopes.append(_slope_row(place, axis, name, level, slope, claimed, of_learner))
                     if level == max(taken["loss_level"]) and claimed is not None:
@@ -63,8 +64,8 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
     measured = places[0].rows[places[0].rows["metric"] == "steps_to_level"]
     figure = Figure(
         "steps",
-        "Steps of SGD until the loss is at a level for the first time, at one step size for all. Lines without markers "
-        f"have the claimed slope, through the middle of the points. {interval_note(measured)}{left_out}",
+        "Steps of SGD until the loss is at a level for the first time, at the configured step sizes. Lines without "
+        f"markers have the claimed slope, through the middle of the points. {interval_note(measured)}{left_out}",
         shown,
     )
     tables = [
@@ -85,7 +86,8 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
         f"How the verdict is reached: a slope agrees where its whole 95 % interval lies within {_TOLERANCE:g} of the "
         "claimed one, disagrees where all of it lies farther off, and is undecided otherwise; below 5 seeds there is "
         "no verdict. The claims are orders of magnitude for large sizes, and these slopes come from a few values "
-        "each: they describe these sizes. The claims are about one layer, so stacks have a slope and no verdict. "
+        "each: they describe these sizes. The claims are about one layer, one step size and the theorems' training "
+        "laws; elsewhere there is a slope and no verdict. "
         "Points that a seed did not reach within its steps are left out of slopes and ratios and named in the table. "
         "Steps are interpolated between the middles of windows of log_every steps; where the first window of a seed "
         "is at the level already, its middle is an upper bound, and the point is left out and named likewise."
@@ -93,9 +95,14 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
     return findings, [figure], tables, [note]
 
 
-def claim(learner: AttentionLearner, axis: str) -> float | None:
-    """The slope that is claimed of a learner; ``None`` for softmax attention and for stacks."""
-    return CLAIMED.get(learner.kind, {}).get(axis) if learner.depth == 1 else None
+def claim(place: Place, learner: AttentionLearner, axis: str) -> float | None:
+    """The slope that is claimed of a learner; ``None`` for softmax attention, for stacks, for a gate with a step size
+    of its own, and where the theorems are not about its training."""
+    steps = learner.training
+    alone = learner.kind == "gated" and steps.gate_learning_rate != steps.learning_rate
+    if learner.depth > 1 or alone or not training_covered(place.config["prompts"], learner):
+        return None
+    return CLAIMED.get(learner.kind, {}).get(axis)
 
 
 def _taken(rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> pd.DataFrame:
@@ -131,7 +138,7 @@ def _panel(place: Place, axis: str, level: float, rows: pd.DataFrame, learners: 
         if usable.empty:
             continue
         curves.append(series(usable, "x", name, learners[name].role))
-        claimed = claim(learners[name], axis)
+        claimed = claim(place, learners[name], axis)
         if claimed is not None and len(usable) > 1:
             x = usable["x"].to_numpy(float)
             middle = np.exp(np.log(usable["value"]).mean() - claimed * np.log(x).mean())
