@@ -312,7 +312,9 @@ def test_titles_stay_in_the_figure(columns: int | None, monkeypatch: pytest.Monk
     assert grid is not None
     assert grid.get_gridspec().ncols == (columns or 3)
     for axes in canvases[0].axes:
-        assert axes.title.get_window_extent().x1 <= canvases[0].bbox.x1
+        (title,) = axes.findobj(lambda artist, told=axes.get_title("left"): getattr(artist, "_text", "") == told)
+        assert title.get_text()  # type: ignore[attr-defined]
+        assert title.get_window_extent().x1 <= canvases[0].bbox.x1
 
 
 def test_inlined_svg_has_own_ids_variables_and_no_style_of_its_own() -> None:

@@ -42,8 +42,8 @@ def training_folder(description: dict[str, Any]) -> Iterator[Path | None]:
         yield folder / CHECKPOINTS
 
 
-def _take(source: Path, folder: Path) -> bool:
-    """Copy the checkpoints of the training in ``source``, all of them or none; whether that was done.
+def _take(source: Path, folder: Path) -> None:
+    """Copy the checkpoints of the training in ``source``, all of them or none.
 
     None are taken that another process may write to meanwhile, or that cannot be read.
     """
@@ -51,14 +51,13 @@ def _take(source: Path, folder: Path) -> bool:
     shutil.rmtree(half, ignore_errors=True)
     with _still(source) as still:
         if not still or not (source / CHECKPOINTS).is_dir():
-            return False
+            return
         try:
             shutil.copytree(source / CHECKPOINTS, half, ignore=_left_behind)
         except OSError:  # also shutil.Error: files that went, or may not be read
             shutil.rmtree(half, ignore_errors=True)
-            return False
+            return
     half.rename(folder / CHECKPOINTS)
-    return True
 
 
 def _left_behind(_: str, names: list[str]) -> list[str]:
