@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/iclab/scan/*.[ch])
-SCANNED := $(wildcard tests/test_scan*.py) tests/test_backbones.py tests/test_mamba.py tests/test_in_context.py
+SCANNED := $(wildcard tests/test_scan*.py tests/test_one_layer*.py) tests/test_backbones.py tests/test_mamba.py tests/test_in_context.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -18,7 +18,7 @@ install: .venv/base.stamp ## create .venv and install the package into it
 quickstart: .venv/base.stamp ## install, pretrain and measure a one-layer Mamba (2-3 minutes), and say where the report is
 	@report=$$($(VENV) -m iclab run oh2025/error scale=quick) && printf 'report: %s\n' "$(CURDIR)/$$report"
 
-test: .venv/dev.stamp ## install what tests need and run them on all cores, those of the scan once more without its C core
+test: .venv/dev.stamp ## install what tests need and run them on all cores, those of the C core once more without it
 	@OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto -m "not slow"
 	@ICLAB_SCAN=torch OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto -m "not slow" $(SCANNED)
 

@@ -8,7 +8,16 @@ import sys
 from setuptools import Extension, setup
 
 FLAGS = ["/O2"] if sys.platform == "win32" else ["-O3", "-g0", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math"]
-HEADERS = ["_lanes.h", "_forward.h", "_backward.h", "_convolution.h", "_exports.h", "_kernels.h"]
+HEADERS = [
+    "_lanes.h",
+    "_forward.h",
+    "_backward.h",
+    "_convolution.h",
+    "_hermite_state.h",
+    "_gate_weights.h",
+    "_exports.h",
+    "_kernels.h",
+]
 
 setup(
     ext_modules=[

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iclab.errors import InputError
 from iclab.links import make_link
-from iclab.prompts import CHUNK, INPUT_LAWS, InputLaw, Prompts, SingleIndex, Stream
+from iclab.prompts import CHUNK, INPUT_LAWS, InputLaw, PromptDistribution, Prompts, SingleIndex, Stream
 
 SIZES: dict[str, Any] = {"ambient_dim": 4, "intrinsic_dim": 2}
 COUNTS: dict[str, Any] = {"num_prompts": 1, "num_examples": 1}
@@ -295,3 +295,43 @@ def test_a_covariance_in_the_place_of_a_law_is_explained_and_a_law_is_a_value():
 def test_a_seed_in_the_place_of_a_stream_is_explained():
     with pytest.raises(InputError, match="expected a Stream"):
         SingleIndex(4, 2, "he3").sample(0, 8, 4, 1)  # type: ignore[arg-type]
+
+
+class Rows(PromptDistribution):
+    """A family with `draw_chunk` alone."""
+
+    ambient_dim = 3
+
+    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
+        inputs = torch.empty(CHUNK, num_examples + num_queries, 3, dtype=dtype) if buffer is None else buffer
+        inputs.normal_(generator=generator)
+        return Prompts(
+            inputs, inputs[..., 0], num_examples, inputs[..., 0], torch.eye(CHUNK, 3, dtype=dtype), trusted=True
+        )
+
+
+def strange(z):
+    """No elementwise function: it depends on the array that it is given."""
+    return z + z.mean() if z.ndim > 1 else z
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize(
+    "law",
+    [
+        SingleIndex(40, 1, "he3", 0.3),
+        SingleIndex(40, 7, "tanh", 0.3),
+        SingleIndex(40, 33, "z2exp", 0.3, rotation="random"),
+        SingleIndex(40, 2, strange, 0.3, rotation="random"),
+        SingleIndex(4, 2, inputs=InputLaw("student_t")),
+        Rows(),
+    ],
+)
+def test_chunks_at_once_are_those_one_by_one(law: PromptDistribution, count: int):
+    generators = [STREAM.at(chunk) for chunk in range(count)]
+    buffer = torch.full((count * CHUNK, 8, law.ambient_dim), float("nan"))
+    together = law.draw_chunks(generators, 7, 1, torch.float32, buffer)
+    singles = Prompts.cat([law.draw_chunk(STREAM.at(chunk), 7, 1, torch.float32) for chunk in range(count)])
+    assert same(together, singles)
+    assert same(law.sample(STREAM, count * CHUNK, 7), singles)
+    assert torch.equal(buffer, singles.inputs)

@@ -29,7 +29,15 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("name", "job"), [("scan_job", core.ScanJob), ("convolution_job", core.ConvolutionJob)])
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("scan_job", core.ScanJob),
+        ("convolution_job", core.ConvolutionJob),
+        ("state_job", core.StateJob),
+        ("gate_job", core.GateJob),
+    ],
+)
 def test_structures_are_those_of_the_source(name: str, job: type[ctypes.Structure]):
     """A field out of order would be read as another."""
     body = re.search(rf"struct {name} \{{(.*?)\n\}};", SOURCE.read_text(), re.DOTALL)
@@ -39,7 +47,8 @@ def test_structures_are_those_of_the_source(name: str, job: type[ctypes.Structur
     for declaration in code.split(";"):
         kind, _, names = declaration.strip().partition("rows " if "struct rows" in declaration else " ")
         for field in filter(None, re.sub(r"^(const )?(void )?", "", names).split(",")):
-            kind_of_field = {"int64_t": ctypes.c_int64, "struct ": core.Rows}.get(kind, ctypes.c_void_p)
+            kinds = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "struct ": core.Rows}
+            kind_of_field = kinds.get(kind, ctypes.c_void_p)
             found.append((field.strip().removeprefix("void").strip(" *"), kind_of_field))
     assert found == [(field[0], field[1]) for field in job._fields_]
 

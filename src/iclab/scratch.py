@@ -17,11 +17,11 @@ class Scratch(threading.local):
     def __init__(self) -> None:
         self._buffer = torch.empty(0, dtype=torch.uint8)
 
-    def take(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
-        """An uninitialised tensor of that shape, no part of any graph."""
+    def take(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """An uninitialised tensor of that shape on the CPU, no part of any graph."""
         size = torch.Size(shape).numel() * dtype.itemsize
         if size > _LARGEST:
-            return torch.empty(shape, dtype=dtype, device=device)
-        if self._buffer.numel() < size or self._buffer.device != torch.device(device):
-            self._buffer = torch.empty(size, dtype=torch.uint8, device=device)
+            return torch.empty(shape, dtype=dtype)
+        if self._buffer.numel() < size:
+            self._buffer = torch.empty(size, dtype=torch.uint8)
         return self._buffer[:size].view(dtype).view(shape)

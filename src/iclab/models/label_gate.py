@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from iclab.errors import InputError, check_positive
+from iclab.models import compiled
 from iclab.models.gate_weights import log_weights
 
 MODEL_GATES = ("mamba", "no_decay", "exp", "linear")
@@ -56,7 +57,7 @@ class LabelGate:
                 )
             return u
         gain = logsigmoid(u + self.b) - self._log_unit(labels.dtype)
-        if self.b < -_LARGEST_LOG / 2 and labels.numel():
+        if not self._within_range() and labels.numel():
             size = float((gain + labels.abs().clamp(min=1).log()).max())
             if size > _LARGEST_LOG:
                 raise InputError(
@@ -64,6 +65,10 @@ class LabelGate:
                     f"a weight of exp({size:.4g}) times that of label 0; raise b or rho, or clip the labels"
                 )
         return gain
+
+    def _within_range(self) -> bool:
+        """Whether no label's gain can leave the range of floating point: it is at most ``1/sigmoid(b)``."""
+        return self.b >= -_LARGEST_LOG / 2
 
     def log_keep(self, labels: Tensor) -> Tensor:
         """``log(1 - f(y))``: what an example leaves of the state before it; the shape of ``labels``."""
@@ -81,7 +86,22 @@ class LabelGate:
 
     def log_weights(self, labels: Tensor) -> Tensor:
         """``(B, N) -> (B, N)``: ``log(G_j / s(0))`` at the query after the last example."""
+        if self._compiles(labels):
+            return self._compiled(labels, weighted=False)
         gain = self.log_gain(labels)
         if self.gate != "mamba":
             return gain
         return log_weights(gain, self.log_keep(labels)).add_(self.log_query())
+
+    def weighted_labels(self, labels: Tensor) -> Tensor:
+        """``(B, N) -> (B, N)``: ``G_j y_j / (s(0) N)``, what each example adds to the state at the query."""
+        if self._compiles(labels):
+            return self._compiled(labels, weighted=True)
+        return torch.exp(self.log_weights(labels)) * labels / max(labels.shape[1], 1)
+
+    def _compiles(self, labels: Tensor) -> bool:
+        return self.gate == "mamba" and self._within_range() and compiled.serves(labels)
+
+    def _compiled(self, labels: Tensor, weighted: bool) -> Tensor:
+        unit = float(self._log_unit(torch.float64))
+        return compiled.gate_weights(labels, self.rho, self.b, unit, self.log_query(), weighted=weighted)

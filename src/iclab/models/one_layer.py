@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from iclab.errors import InputError, check_integer, check_positive
 from iclab.memory import check_memory
+from iclab.models import compiled
 from iclab.models.embedding import embedding_dim, pair_indices
 from iclab.models.label_gate import LabelGate
 from iclab.models.prefixes import read_prefixes
@@ -150,27 +151,33 @@ class OneLayerMamba(nn.Module):
         return self.label_gate.log_weights(self._labels(prompts))
 
     def features(self, prompts: Prompts) -> StateBlocks:
-        """The state ``S`` of each prompt, by degree. Cost O(N d^2) a prompt in one matrix product; memory O(d^2).
+        """The state ``S`` of each prompt, by degree, on all of torch's threads. Cost O(N d^2), memory O(d^2) a prompt.
 
-        A few prompts at a time, on all of torch's threads: their weighted inputs then stay in a core's cache.
+        By the compiled core where it serves, else by products of matrices, a few prompts at a time: their weighted
+        inputs then stay in a core's cache.
         """
         self._check_dimension(prompts)
-        labels = self._labels(prompts)
-        c = torch.exp(self.label_gate.log_weights(labels)) * labels / max(prompts.num_examples, 1)
+        x, c = prompts.examples, self.label_gate.weighted_labels(self._labels(prompts))
+        if x.dtype == c.dtype and self._compiles(x, c):
+            return self._state(x, c)
 
         def piece(number: int) -> StateBlocks:
             part = slice(number * CHUNK, (number + 1) * CHUNK)
-            return self._state(prompts.examples[part].to(self.gamma), c[part])
+            return self._state(x[part].to(c), c[part])
 
         return StateBlocks.cat(list(map_in_order(piece, max(1, -(-prompts.batch_size // CHUNK)))))
 
+    def _compiles(self, x: Tensor, c: Tensor) -> bool:
+        return self.embedding == "hermite2" and self.ambient_dim <= compiled.LARGEST_DIM and compiled.serves(x, c)
+
     def _state(self, x: Tensor, c: Tensor) -> StateBlocks:
+        if self._compiles(x, c):
+            return StateBlocks(*compiled.hermite_state(x, c))
         degree0 = c.sum(-1)
         if self.embedding == "identity":
             first = (x.transpose(1, 2) @ c[..., None]).squeeze(-1)
             return StateBlocks(torch.zeros_like(degree0), first, x.new_zeros(len(x), 0, 0))
-        recording = torch.is_grad_enabled() and (x.requires_grad or c.requires_grad)
-        weighted = torch.mul(x, c[..., None], out=None if recording else _weighted.take(x.shape, x.dtype, x.device))
+        weighted = torch.mul(x, c[..., None], out=_weighted.take(x.shape, x.dtype) if compiled.plain(x, c) else None)
         second = torch.bmm(x.transpose(1, 2), weighted)
         second.diagonal(dim1=1, dim2=2).sub_(degree0[:, None])
         return StateBlocks(degree0, weighted.sum(1), second.mul_(2**-0.5))

@@ -19,7 +19,8 @@ from iclab.parallel import map_in_order
 from iclab.prompts import CHUNK, PromptDistribution, Prompts, Stream
 from iclab.scratch import Scratch
 
-_GROUP = 8  # chunks whose small products are taken together; a chunk itself stays in a core's cache
+_GROUP = 8  # chunks whose small products are taken together
+_CACHE = 1 << 23  # bytes of inputs drawn at once, which the last cache still holds when they are read again
 _inputs = Scratch()
 
 
@@ -53,11 +54,14 @@ def gamma_gradient(
     def one_group(group: int) -> Tensor:
         parts = []
         dtype = model.gamma.dtype
-        buffer = _inputs.take((CHUNK, num_examples + num_queries, prompts.ambient_dim), dtype)
-        for chunk in range(group * _GROUP, min((group + 1) * _GROUP, num_chunks)):
-            batch = prompts.draw_chunk(stream.at(chunk), num_examples, num_queries, dtype, buffer)
-            if num_tasks < (chunk + 1) * CHUNK:
-                batch = batch[0 : num_tasks - chunk * CHUNK]
+        last = min((group + 1) * _GROUP, num_chunks)
+        for first in range(group * _GROUP, last, at_once):
+            chunks = range(first, min(first + at_once, last))
+            buffer = _inputs.take((len(chunks) * CHUNK, length, prompts.ambient_dim), dtype)
+            generators = [stream.at(chunk) for chunk in chunks]
+            batch = prompts.draw_chunks(generators, num_examples, num_queries, dtype, buffer)
+            if num_tasks < chunks.stop * CHUNK:
+                batch = batch[0 : num_tasks - first * CHUNK]
             state = model.features(batch)
             parts.append((state, batch.queries.clone(), batch.query_labels))
         states, queries, labels = zip(*parts, strict=True)
@@ -66,6 +70,9 @@ def gamma_gradient(
     num_tasks = check_integer("num_tasks", num_tasks, 1)
     check_integer("num_examples", num_examples, 1)
     check_integer("num_queries", num_queries, 1)
+    length = num_examples + num_queries
+    size = CHUNK * length * prompts.ambient_dim * model.gamma.dtype.itemsize
+    at_once = max(1, min(prompts.chunks_at_once, _GROUP, _CACHE // size))
     num_chunks = -(-num_tasks // CHUNK)
     num_groups = -(-num_chunks // _GROUP)
     total = torch.zeros(model.gamma.numel(), dtype=torch.float64)

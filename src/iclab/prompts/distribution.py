@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -18,9 +19,14 @@ CHUNK = 8
 
 
 class PromptDistribution(ABC):
-    """A law of prompts. A family implements `draw_chunk`; `sample` does the rest."""
+    """A law of prompts. A family implements `draw_chunk`; `sample` does the rest.
+
+    One whose small operations take longer than its drawing implements `draw_chunks` too.
+    """
 
     ambient_dim: int
+    chunks_at_once = 1
+    """The most chunks that `sample` and Stage I draw by one call of `draw_chunks`."""
 
     @abstractmethod
     def draw_chunk(
@@ -36,6 +42,25 @@ class PromptDistribution(ABC):
         ``buffer`` is an optional ``(CHUNK, N+Q, d)`` tensor to hold the inputs, for loops that use one chunk after
         another and save the allocation.
         """
+
+    def draw_chunks(
+        self,
+        generators: Sequence[torch.Generator],
+        num_examples: int,
+        num_queries: int,
+        dtype: torch.dtype,
+        buffer: Tensor | None = None,
+    ) -> Prompts:
+        """The chunks of several generators as one batch, equal to the bit to those that `draw_chunk` draws one by one.
+
+        A family implements it where small operations cost the same for one chunk as for all, and then sets
+        ``chunks_at_once``. ``buffer`` as for `draw_chunk`, ``(len(generators) * CHUNK, N+Q, d)``.
+        """
+        if len(generators) == 1:
+            return self.draw_chunk(generators[0], num_examples, num_queries, dtype, buffer)
+        parts = buffer.split(CHUNK) if buffer is not None else [None] * len(generators)
+        chunks = zip(generators, parts, strict=True)
+        return Prompts.cat([self.draw_chunk(g, num_examples, num_queries, dtype, part) for g, part in chunks])
 
     def sample(
         self,
@@ -80,7 +105,10 @@ class PromptDistribution(ABC):
     ) -> list[Prompts]:
         """The chunks number ``first`` to ``first + count - 1`` of a stream, in order, one or more in each batch."""
 
-        def draw(chunk: int) -> Prompts:
-            return self.draw_chunk(stream.at(first + chunk), num_examples, num_queries, dtype)
+        at_once = min(self.chunks_at_once, -(-count // torch.get_num_threads()))
 
-        return list(map_in_order(draw, count))
+        def draw(group: int) -> Prompts:
+            chunks = range(first + group * at_once, first + min((group + 1) * at_once, count))
+            return self.draw_chunks([stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
+
+        return list(map_in_order(draw, -(-count // at_once)))

@@ -42,6 +42,8 @@ class SingleIndex(PromptDistribution):
             that is not orthogonal, or a link that cannot be used.
     """
 
+    chunks_at_once = 4
+
     def __init__(
         self,
         ambient_dim: int,
@@ -85,26 +87,44 @@ class SingleIndex(PromptDistribution):
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> Prompts:
-        length = num_examples + num_queries
-        support = list(self.support)
-        # Directions and noise come first, so prompt i has the same task at every length.
-        latent = torch.randn(CHUNK, self.intrinsic_dim, generator=generator, dtype=torch.float64)
+        return self.draw_chunks([generator], num_examples, num_queries, dtype, buffer)
+
+    def draw_chunks(
+        self,
+        generators: Sequence[torch.Generator],
+        num_examples: int,
+        num_queries: int,
+        dtype: torch.dtype,
+        buffer: Tensor | None = None,
+    ) -> Prompts:
+        count, length = len(generators) * CHUNK, num_examples + num_queries
+        latent = torch.empty(count, self.intrinsic_dim, dtype=torch.float64)
+        signs = torch.empty(count, length, dtype=torch.int8)
+        inputs = torch.empty(count, length, self.ambient_dim, dtype=dtype) if buffer is None else buffer
+        for number, generator in enumerate(generators):
+            chunk = slice(number * CHUNK, (number + 1) * CHUNK)
+            # Directions and noise come first, so prompt i has the same task at every length.
+            torch.randn(CHUNK, self.intrinsic_dim, generator=generator, dtype=torch.float64, out=latent[chunk])
+            if self.noise:
+                torch.randint(2, (CHUNK, length), generator=generator, dtype=torch.int8, out=signs[chunk])
+            self.inputs.fill(inputs[chunk], generator)
         latent = (latent / latent.norm(dim=1, keepdim=True)).to(dtype)
-        signs = torch.randint(2, (CHUNK, length), generator=generator, dtype=torch.int8) if self.noise else None
-        inputs = torch.empty(CHUNK, length, self.ambient_dim, dtype=dtype) if buffer is None else buffer
-        self.inputs.fill(inputs, generator)
+        support = list(self.support)
         if self.rotation is None:
-            directions = torch.zeros(CHUNK, self.ambient_dim, dtype=dtype)
+            directions = torch.zeros(count, self.ambient_dim, dtype=dtype)
             directions[:, support] = latent
             # Coordinate by coordinate: r passes over one column each, in a fixed order of addition.
             index = inputs[:, :, support[0]] * latent[:, :1]
             for position, coordinate in enumerate(support[1:], start=1):
                 index.addcmul_(inputs[:, :, coordinate], latent[:, position : position + 1])
         else:
-            directions = latent @ self.rotation[:, support].T.to(dtype)
+            rotation = self.rotation[:, support].T.to(dtype)
+            directions = torch.cat([part @ rotation for part in latent.split(CHUNK)])  # bits depend on the rows at once
             index = (inputs * directions[:, None, :]).sum(-1)
-        targets = self.link(index.contiguous())
-        labels = targets if signs is None else signs.to(dtype).mul_(2).sub_(1).mul_(self.noise).add_(targets)
+        # Chunk by chunk, since a user's function may round by where a number lies in its array.
+        targets = labels = torch.cat([self.link(part) for part in index.split(CHUNK)])
+        if self.noise:
+            labels = signs.to(dtype).mul_(2).sub_(1).mul_(self.noise).add_(targets)
         check_finite(f"a label of the link {self.link.name!r} in {dtype}", labels, "scale the link, or use float64")
         return Prompts(inputs, labels, num_examples, targets, directions, trusted=True)
 

@@ -15,9 +15,7 @@ import torch
 from torch import Tensor
 
 from iclab.errors import InputError
-from iclab.parallel import map_in_order
 from iclab.prompts.arguments import one_value
-from iclab.prompts.batch import Prompts
 from iclab.prompts.distribution import CHUNK, PromptDistribution
 from iclab.prompts.outlier_prompts import OutlierPrompts, sign_of
 from iclab.prompts.outlier_rules import OutlierRules
@@ -25,7 +23,6 @@ from iclab.prompts.stream import Stream
 from iclab.prompts.task_pairs import task_pairs
 from iclab.prompts.values import check_choice, check_finite, check_real
 
-_GROUP = 32  # chunks that are put together at once: small operations cost the same for one as for all
 _PATTERN, _SOURCE, _SIZE, _OUTLIER, _KIND, _LABEL = range(6)
 
 
@@ -63,6 +60,7 @@ class TwoClassDistribution(PromptDistribution):
     can be compared in pairs.
     """
 
+    chunks_at_once = 32
     task_pairs: list[tuple[int, int]]
     rules: OutlierRules
     outlier_size: float
@@ -142,18 +140,9 @@ class TwoClassDistribution(PromptDistribution):
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> OutlierPrompts:
-        return self._draw([generator], num_examples, num_queries, dtype, buffer)
+        return self.draw_chunks([generator], num_examples, num_queries, dtype, buffer)
 
-    def _draw_chunks(
-        self, stream: Stream, first: int, count: int, num_examples: int, num_queries: int, dtype: torch.dtype
-    ) -> list[Prompts]:
-        def draw(group: int) -> Prompts:
-            chunks = range(first + group * _GROUP, first + min((group + 1) * _GROUP, count))
-            return self._draw([stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
-
-        return list(map_in_order(draw, -(-count // _GROUP)))
-
-    def _draw(
+    def draw_chunks(
         self,
         generators: Sequence[torch.Generator],
         num_examples: int,

@@ -14,6 +14,8 @@ EXPORTED(scan_forward, struct scan_job, NAME(forward_tasks)(begin, end, job))
 EXPORTED(scan_backward, struct scan_job, NAME(backward_tasks)(begin, end, job))
 EXPORTED(convolution_forward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 0))
 EXPORTED(convolution_backward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 1))
+EXPORTED(hermite_state, struct state_job, NAME(state_tasks)(begin, end, job))
+EXPORTED(gate_weights, struct gate_job, NAME(gate_tasks)(begin, end, job))
 #undef EXPORTED
 
 /* total[i] = parts[0][i] + parts[1][i] + ..., added in that order. */

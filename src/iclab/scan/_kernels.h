@@ -11,6 +11,8 @@
 #include "_forward.h"
 #include "_backward.h"
 #include "_convolution.h"
+#include "_hermite_state.h"
+#include "_gate_weights.h"
 #include "_exports.h"
 #undef REAL
 #undef BITS
@@ -26,6 +28,8 @@
 #include "_forward.h"
 #include "_backward.h"
 #include "_convolution.h"
+#include "_hermite_state.h"
+#include "_gate_weights.h"
 #include "_exports.h"
 #undef REAL
 #undef BITS

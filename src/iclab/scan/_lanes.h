@@ -13,8 +13,8 @@ typedef BITS NAME(mask) __attribute__((vector_size(sizeof(REAL) * LANES)));
 
 INLINE VEC NAME(all)(REAL value)
 {
-    VEC zero = {0};
-    return zero + value;
+    const VEC zero = {0};
+    return value - zero; /* which compilers know to be the value, unlike value + 0, where it may be -0 */
 }
 
 INLINE MASK NAME(bits)(VEC a)
@@ -127,8 +127,9 @@ INLINE VEC NAME(nearest)(VEC x, VEC *power)
     return shifted - big;
 }
 
-/* exp(x) for x <= 0. The rest of the division by log 2 is taken in two parts, or |x| would multiply its rounding. */
-INLINE VEC NAME(exp_negative)(VEC x)
+/* exp(x) for x < BIAS log 2. The rest of the division by log 2 is taken in two parts, or |x| would multiply its
+ * rounding. */
+INLINE VEC NAME(exp)(VEC x)
 {
     const REAL high = IS_FLOAT ? K(0.693145751953125) : K(0.693147180369123816490);
     const REAL low = IS_FLOAT ? K(1.4286068203094172e-6) : K(1.90821492927058770002e-10);
@@ -142,14 +143,14 @@ INLINE VEC NAME(exp_negative)(VEC x)
 INLINE VEC NAME(sigmoid)(VEC x)
 {
     const VEC zero = {0};
-    const VEC t = NAME(exp_negative)(-NAME(magnitude)(x));
+    const VEC t = NAME(exp)(-NAME(magnitude)(x));
     return NAME(select)(NAME(less)(x, zero), t, zero + K(1)) / (t + K(1));
 }
 
 /* log(1 + exp(x)) = max(x, 0) + log1p(t), t = exp(-|x|), and log1p(t) = 2 artanh(s) with s = t/(2 + t) <= 1/3. */
 INLINE VEC NAME(softplus)(VEC x)
 {
-    VEC t = NAME(exp_negative)(-NAME(magnitude)(x));
+    VEC t = NAME(exp)(-NAME(magnitude)(x));
     VEC s = t / (K(2) + t);
     VEC square = s * s;
     VEC series = NAME(all)(K(0));

@@ -55,6 +55,21 @@ struct convolution_job {
     void *grad_initial; /* (B, taps - 1, D) or NULL */
 };
 
+struct state_job { /* a task is a prompt */
+    int64_t tasks, examples, dim, failed;
+    struct rows x;                 /* (B, N, d) */
+    const void *weights;           /* (B, N) */
+    void *zeroth, *first, *second; /* (B,), (B, d), (B, d, d) */
+};
+
+struct gate_job { /* a task is a prompt */
+    int64_t tasks, examples, weighted, failed;
+    double rho, bias, unit, query; /* unit and query: log sigmoid(b), log(1 - sigmoid(b)) */
+    double share;                  /* 1/N */
+    const void *labels;            /* (B, N) */
+    void *results;                 /* (B, N): log G, or with `weighted` G y share */
+};
+
 struct share { /* of one task; channels end where the tensor's do */
     int64_t slab, group, first_row, end_row, first_channel, end_channel, end_panel;
 };
@@ -89,6 +104,7 @@ static void *aligned_memory(void **memory, size_t size)
 #if defined(__GNUC__)
 #define EXPORT __attribute__((visibility("default")))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define APART __attribute__((noinline))
 #define PREFETCH(address) __builtin_prefetch(address)
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll 16")
@@ -99,6 +115,7 @@ static void *aligned_memory(void **memory, size_t size)
 #else
 #define EXPORT __declspec(dllexport)
 #define ALWAYS_INLINE __forceinline
+#define APART
 #define PREFETCH(address)
 #define UNROLL
 #endif

@@ -60,6 +60,11 @@ def choose(backend: str, device: str, full: bool = True) -> str:
     return name
 
 
+def core_wanted() -> bool:
+    """Whether the compiled core is here and the environment names no other backend."""
+    return core.FILE is not None and os.environ.get(VARIABLE, "") in ("", "auto", "c")
+
+
 def announce(name: str, device: str) -> None:
     """Say once a process and device, on the logger ``iclab``, which backend ``"auto"`` took."""
     place = f"{device} {name}"

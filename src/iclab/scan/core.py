@@ -7,7 +7,7 @@ import functools
 import importlib.util
 import os
 from collections.abc import Sequence
-from ctypes import c_int64, c_void_p
+from ctypes import c_double, c_int64, c_void_p
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -36,7 +36,18 @@ def _fields(integers: str, layout: str) -> list[tuple[str, type]]:
     return [(name, c_int64) for name in integers.split()] + rows
 
 
-class ScanJob(ctypes.Structure):
+class _Shared(ctypes.Structure):
+    """A job whose tasks are shares of the batch and the channels, as `shares` says."""
+
+    slabs: int
+    groups: int
+
+    @property
+    def tasks(self) -> int:
+        return self.slabs * self.groups
+
+
+class ScanJob(_Shared):
     """``struct scan_job`` of ``_scan.c``."""
 
     _fields_ = _fields(
@@ -46,12 +57,28 @@ class ScanJob(ctypes.Structure):
     )
 
 
-class ConvolutionJob(ctypes.Structure):
+class ConvolutionJob(_Shared):
     """``struct convolution_job`` of ``_scan.c``."""
 
     _fields_ = _fields(
         "length channels taps panels batch slabs groups silu failed",
         "*x weight bias initial y *grad_y grad_x grad_weight grad_initial",
+    )
+
+
+class StateJob(ctypes.Structure):
+    """``struct state_job`` of ``_scan.c``."""
+
+    _fields_ = _fields("tasks examples dim failed", "*x weights zeroth first second")
+
+
+class GateJob(ctypes.Structure):
+    """``struct gate_job`` of ``_scan.c``."""
+
+    _fields_ = (
+        _fields("tasks examples weighted failed", "")
+        + [(name, c_double) for name in ("rho", "bias", "unit", "query", "share")]
+        + _fields("", "labels results")
     )
 
 
@@ -61,7 +88,7 @@ class Team(ctypes.Structure):
     _fields_ = _fields("", "kernel job") + _fields("tasks pieces next", "")
 
 
-AnyJob = TypeVar("AnyJob", ScanJob, ConvolutionJob)
+AnyJob = TypeVar("AnyJob", ScanJob, ConvolutionJob, StateJob, GateJob)
 
 
 def _find() -> str | None:
@@ -109,10 +136,10 @@ def _function(name: str, dtype: torch.dtype) -> Any:
     return _library()[f"{name}_{str(dtype).removeprefix('torch.')}_{instruction_set()}"]
 
 
-def run(name: str, dtype: torch.dtype, job: ScanJob | ConvolutionJob, work: int) -> None:
+def run(name: str, dtype: torch.dtype, job: ScanJob | ConvolutionJob | StateJob | GateJob, work: int) -> None:
     """All tasks of a job on torch's number of threads. ``work`` is a measure of its size in numbers."""
     function = _function(name, dtype)
-    tasks = job.slabs * job.groups
+    tasks = job.tasks
     if tasks == 0:
         return
     threads = torch.get_num_threads()
