@@ -1,12 +1,16 @@
 /* The scan, backward. Included like _lanes.h, after _forward.h. */
 
 struct NAME(buffers) {
-    VEC *h;                                /* (CHUNK + 1, S): the states of a chunk, the one before it first */
-    VEC *e, *gain;                         /* (CHUNK, S): exp(delta A); with the zero-order hold its gain */
-    VEC *grad_B, *grad_C;                  /* (CHUNK, S): gathered over the channels of a group */
-    VEC *grad_h;                           /* (lanes of the group, S): gradient of the state after a chunk */
+    VEC *tokens;              /* (CHUNK + 1, PARTS, S): what `part` names, the parts of a token side by side */
+    VEC *gain;                /* (CHUNK + 1, S): with the zero-order hold its gain; a place for a gradient of the state */
+    VEC *grad_h;              /* (lanes of the group, S): gradient of the state after a chunk */
+    VEC *rate, *inverse;      /* (S,) */
     VEC step[CHUNK], input[CHUNK], slope[CHUNK], grad[CHUNK]; /* of each token: delta, u, d delta/d raw, dL/d(C h + D u) */
+    VEC y[CHUNK];                                             /* C h + D u */
 };
+
+/* The state before a token, and exp(delta A), of a block of channels; gradients gathered over the channels of a group. */
+enum NAME(part) { NAME(STATE), NAME(DECAY), NAME(GRAD_B), NAME(GRAD_C), NAME(PARTS) };
 
 /* (exp(x)(x - 1) + 1)/x^2 = sum_k x^k (k + 1)/(k + 2)!, for |x| <= 1/2. */
 INLINE VEC NAME(hold_series)(VEC x)
@@ -21,61 +25,76 @@ INLINE VEC NAME(hold_series)(VEC x)
     return sum;
 }
 
+INLINE void NAME(recompute_chunk)(const struct scan_job *job, int64_t row, int64_t first, int length,
+                                  struct NAME(buffers) *buffers, VEC skip, const int states, const int hold,
+                                  const int range)
+{
+    const REAL *in = ROW(job->B, row) + first * job->B.time, *out = ROW(job->C, row) + first * job->C.time;
+    VEC *token = buffers->tokens;
+    const VEC *rate = buffers->rate, *inverse = buffers->inverse;
+    IN_MEMORY(rate);
+    for (int t = 0; t < length; t++) {
+        IN_MEMORY(token);
+        VEC *next = token + NAME(PARTS) * states;
+        const VEC input = buffers->input[t], step = buffers->step[t], x = step * input;
+        VEC y = skip * input;
+        UNROLL
+        for (int n = 0; n < states; n++) {
+            VEC gain = step;
+            const VEC e = NAME(decay)(step, rate[n], hold ? inverse[n] : step, &gain, hold, range);
+            const VEC h = e * token[n] + (hold ? gain * input : x) * in[n];
+            token[NAME(DECAY) * states + n] = e;
+            if (hold)
+                buffers->gain[t * states + n] = gain;
+            next[n] = h;
+            y += h * out[n];
+        }
+        buffers->y[t] = y;
+        token = next, in += job->B.time, out += job->C.time;
+    }
+}
+
 /* The chunk again, forward: fills the buffers and, with a gate, writes the gate's gradient. */
 INLINE void NAME(recompute)(const struct scan_job *job, int64_t row, int64_t channel, int64_t first, int length,
                             struct NAME(buffers) *buffers, const int states, const int hold, const int any_sign)
 {
     const int64_t count = job->channels - channel, panel = channel / PANEL, lane = channel % PANEL;
-    const REAL *rates = (const REAL *)job->rates + panel * PANEL_SIZE(states) + lane;
-    const REAL *inverses = hold ? (const REAL *)job->inverses + panel * PANEL_SIZE(states) + lane : rates;
     const REAL *u = ROW(job->u, row) + first * job->u.time + channel;
     const REAL *delta = ROW(job->delta, row) + first * job->delta.time + channel;
     const REAL *grad_y = ROW(job->grad_y, row) + first * job->grad_y.time + channel;
     const REAL *z = job->z.data ? ROW(job->z, row) + first * job->z.time + channel : NULL;
-    const REAL *in = ROW(job->B, row) + first * job->B.time, *out = ROW(job->C, row) + first * job->C.time;
     const VEC bias = job->bias ? NAME(load)((const REAL *)job->bias + channel, count) : NAME(all)(K(0));
     const VEC skip = job->skip ? NAME(load)((const REAL *)job->skip + channel, count) : NAME(all)(K(0));
     const REAL *checkpoint = (const REAL *)job->checkpoints +
                              ((row * job->panels + panel) * ((job->length + CHUNK - 1) / CHUNK) + first / CHUNK) *
                                  PANEL_SIZE(states) +
                              lane;
-    VEC *h = buffers->h;
-    for (int n = 0; n < states; n++)
-        h[n] = NAME(load)(checkpoint + n * PANEL, LANES);
-    for (int t = 0; t < length; t++, h += states) {
-        PREFETCH(u + 4 * job->u.time);
-        PREFETCH(delta + 4 * job->delta.time);
-        PREFETCH(grad_y + 4 * job->grad_y.time);
-        const VEC input = NAME(load)(u, count), raw = NAME(load)(delta, count) + bias;
+    NAME(load_panel)(buffers->tokens, checkpoint, states);
+    const VEC fastest =
+        NAME(load_panel)(buffers->rate, (const REAL *)job->rates + panel * PANEL_SIZE(states) + lane, states);
+    if (hold)
+        NAME(load_panel)(buffers->inverse, (const REAL *)job->inverses + panel * PANEL_SIZE(states) + lane, states);
+    /* What is no part of the recurrence first: no token's has to wait for another's. */
+    VEC longest = NAME(all)(K(0));
+    for (int t = 0; t < length; t++) {
+        const VEC raw = NAME(load)(delta + t * job->delta.time, count) + bias;
         const VEC step = job->softplus ? NAME(softplus)(raw) : raw;
-        const VEC x = step * input;
-        VEC y = skip * input;
-        UNROLL
-        for (int n = 0; n < states; n++) {
-            VEC gain = step;
-            const VEC rate = NAME(load)(rates + n * PANEL, LANES);
-            const VEC e = NAME(decay)(step, rate, hold ? NAME(load)(inverses + n * PANEL, LANES) : rate, &gain, hold,
-                                      any_sign);
-            const VEC next = e * h[n] + (hold ? gain * input : x) * in[n];
-            buffers->e[t * states + n] = e;
-            if (hold)
-                buffers->gain[t * states + n] = gain;
-            h[states + n] = next;
-            if (z)
-                y += next * out[n];
-        }
-        VEC grad = NAME(load)(grad_y, count);
-        if (z) {
-            const VEC gate = NAME(load)(z, count), open = NAME(sigmoid)(gate);
-            NAME(store)((REAL *)job->grad_z + (row * job->length + first + t) * job->channels + channel,
-                        grad * y * open * (K(1) + gate * (K(1) - open)), count);
-            grad *= gate * open;
-            z += job->z.time;
-        }
-        buffers->step[t] = step, buffers->input[t] = input, buffers->grad[t] = grad;
+        buffers->step[t] = step, longest = NAME(larger)(step, longest);
         buffers->slope[t] = job->softplus ? NAME(sigmoid)(raw) : NAME(all)(K(1));
-        u += job->u.time, delta += job->delta.time, grad_y += job->grad_y.time;
-        in += job->B.time, out += job->C.time;
+        buffers->input[t] = NAME(load)(u + t * job->u.time, count);
+        buffers->grad[t] = NAME(load)(grad_y + t * job->grad_y.time, count);
+    }
+    if (any_sign)
+        NAME(recompute_chunk)(job, row, first, length, buffers, skip, states, hold, NAME(ANY));
+    else if (NAME(all_normal)(longest, fastest))
+        NAME(recompute_chunk)(job, row, first, length, buffers, skip, states, hold, NAME(NORMAL));
+    else
+        NAME(recompute_chunk)(job, row, first, length, buffers, skip, states, hold, NAME(NEGATIVE));
+    REAL *grad_z = (REAL *)job->grad_z + (row * job->length + first) * job->channels + channel;
+    for (int t = 0; z && t < length; t++) {
+        const VEC gate = NAME(load)(z + t * job->z.time, count), open = NAME(sigmoid)(gate), grad = buffers->grad[t];
+        NAME(store)(grad_z + t * job->channels, grad * buffers->y[t] * open * (K(1) + gate * (K(1) - open)), count);
+        buffers->grad[t] = grad * gate * open;
     }
 }
 
@@ -85,20 +104,21 @@ INLINE void NAME(walk_back)(const struct scan_job *job, struct share share, int6
 {
     const int64_t count = job->channels - channel, panel = channel / PANEL, lane = channel % PANEL;
     const int64_t slab_panel = share.slab * job->panels + panel, size = job->channels * states;
-    const REAL *rates = (const REAL *)job->rates + panel * PANEL_SIZE(states) + lane;
-    const REAL *inverses = hold ? (const REAL *)job->inverses + panel * PANEL_SIZE(states) + lane : rates;
+    const VEC *rate = buffers->rate, *inverse = buffers->inverse;
     REAL *grad_A = (REAL *)job->grad_A + slab_panel * PANEL_SIZE(states) + lane;
     REAL *grad_skip = (REAL *)job->grad_skip + slab_panel * PANEL + lane;
     REAL *grad_bias = (REAL *)job->grad_bias + slab_panel * PANEL + lane;
     const VEC skip = job->skip ? NAME(load)((const REAL *)job->skip + channel, count) : NAME(all)(K(0));
     VEC skips = NAME(load)(grad_skip, LANES), biases = NAME(load)(grad_bias, LANES);
+    IN_MEMORY(rate);
+    IN_MEMORY(grad_A);
+    IN_MEMORY(grad_h);
     for (int t = length - 1; t >= 0; t--) {
         const REAL *in = ROW(job->B, row) + (first + t) * job->B.time;
         const REAL *out = ROW(job->C, row) + (first + t) * job->C.time;
         const int64_t place = (row * job->length + first + t) * job->channels + channel;
-        const VEC *before = buffers->h + t * states, *after = before + states;
-        const VEC *e = buffers->e + t * states, *gain = buffers->gain + t * states;
-        VEC *grad_B = buffers->grad_B + t * states, *grad_C = buffers->grad_C + t * states;
+        VEC *token = buffers->tokens + t * NAME(PARTS) * states;
+        const VEC *gain = buffers->gain + t * states;
         const VEC step = buffers->step[t], input = buffers->input[t], grad = buffers->grad[t];
         const VEC x = step * input;
         VEC through_input = NAME(all)(K(0)), through_decay = NAME(all)(K(0)), through_gain = NAME(all)(K(0));
@@ -109,28 +129,32 @@ INLINE void NAME(walk_back)(const struct scan_job *job, struct share share, int6
             for (int n = 0; n < states; n++)
                 grad_h[n] += given[n];
         }
+        IN_MEMORY(token);
+        IN_MEMORY(in);
+        IN_MEMORY(out);
         UNROLL
         for (int n = 0; n < states; n++) {
+            VEC *grad_B = token + NAME(GRAD_B) * states + n, *grad_C = token + NAME(GRAD_C) * states + n;
+            const VEC before = token[n], e = token[NAME(DECAY) * states + n], after = token[NAME(PARTS) * states + n];
             const VEC q = grad_h[n] + grad * out[n];
-            const VEC rate = NAME(load)(rates + n * PANEL, LANES);
-            grad_C[n] += grad * after[n];
-            const VEC kept = q * e[n], lost = kept * before[n];
+            *grad_C += grad * after;
+            const VEC kept = q * e, lost = kept * before;
             VEC total = lost * step;
             if (hold) {
                 const VEC driven = q * input * in[n];
-                const VEC exponent = step * rate * K(0.6931471805599453);
-                const MASK small = NAME(less)(NAME(magnitude)(exponent), NAME(all)(K(0.35)));
+                const VEC exponent = step * rate[n] * K(0.6931471805599453);
+                const MASK small = NAME(less)(NAME(all)(K(-0.35)), NAME(minus_magnitude)(exponent));
                 const VEC curve = NAME(select)(small, step * step * NAME(hold_series)(exponent),
-                                         (step * e[n] - gain[n]) * NAME(load)(inverses + n * PANEL, LANES));
-                grad_B[n] += q * input * gain[n];
+                                               (step * e - gain[n]) * inverse[n]);
+                *grad_B += q * input * gain[n];
                 through_input += q * gain[n] * in[n];
-                through_gain += driven * e[n];
+                through_gain += driven * e;
                 total += driven * curve;
             } else {
-                grad_B[n] += q * x;
+                *grad_B += q * x;
                 through_input += q * in[n];
             }
-            through_decay += lost * rate;
+            through_decay += lost * rate[n];
             NAME(store)(grad_A + n * PANEL, NAME(load)(grad_A + n * PANEL, LANES) + total, LANES);
             grad_h[n] = kept;
         }
@@ -180,8 +204,8 @@ TARGET static void NAME(backward_row)(const struct scan_job *job, struct share s
     }
     for (int64_t first = (job->length - 1) / CHUNK * CHUNK; first >= 0; first -= CHUNK) {
         const int length = (int)(job->length - first < CHUNK ? job->length - first : CHUNK);
-        memset(buffers->grad_B, 0, length * states * sizeof(VEC));
-        memset(buffers->grad_C, 0, length * states * sizeof(VEC));
+        for (int t = 0; t < length; t++)
+            memset(buffers->tokens + (t * NAME(PARTS) + NAME(GRAD_B)) * states, 0, 2 * states * sizeof(VEC));
         for (int64_t channel = share.first_channel; channel < share.end_channel; channel += LANES) {
             VEC *grad_h = buffers->grad_h + (channel - share.first_channel) / LANES * states;
             if (states == 16 && job->softplus && !job->zero_order_hold)
@@ -190,10 +214,12 @@ TARGET static void NAME(backward_row)(const struct scan_job *job, struct share s
                 NAME(backward_any)(job, share, row, channel, first, length, buffers, grad_h);
         }
         const int64_t place = ((share.group * job->batch + row) * job->length + first) * states;
-        for (int64_t i = 0; i < length * states; i++) {
-            ((REAL *)job->grad_B)[place + i] = NAME(sum)(buffers->grad_B[i]);
-            ((REAL *)job->grad_C)[place + i] = NAME(sum)(buffers->grad_C[i]);
-        }
+        for (int64_t t = 0; t < length; t++)
+            for (int64_t n = 0; n < states; n++) {
+                const VEC *token = buffers->tokens + t * NAME(PARTS) * states + n;
+                ((REAL *)job->grad_B)[place + t * states + n] = NAME(sum)(token[NAME(GRAD_B) * states]);
+                ((REAL *)job->grad_C)[place + t * states + n] = NAME(sum)(token[NAME(GRAD_C) * states]);
+            }
     }
     if (job->grad_initial)
         for (int64_t channel = share.first_channel; channel < share.end_channel; channel += LANES)
@@ -207,19 +233,18 @@ TARGET static void NAME(backward_tasks)(int64_t begin, int64_t end, struct scan_
     const int64_t states = job->states, width = (job->panels + job->groups - 1) / job->groups * PANEL / LANES;
     struct NAME(buffers) *buffers;
     void *memory;
-    const size_t vectors = (size_t)states * (5 * CHUNK + 2 + width) * sizeof(VEC);
-    buffers = aligned_memory(&memory, sizeof *buffers + 64 + vectors);
+    const size_t vectors = (size_t)states * ((NAME(PARTS) + 1) * (CHUNK + 1) + width + 2);
+    buffers = aligned_memory(&memory, sizeof *buffers + 64 + vectors * sizeof(VEC));
     if (!buffers) {
         job->failed = 1;
         return;
     }
     VEC *free_vectors = (VEC *)(((uintptr_t)(buffers + 1) + 63) & ~(uintptr_t)63);
-    buffers->h = free_vectors, free_vectors += (CHUNK + 1) * states;
-    buffers->e = free_vectors, free_vectors += CHUNK * states;
-    buffers->grad_B = free_vectors, free_vectors += CHUNK * states;
-    buffers->grad_C = free_vectors, free_vectors += CHUNK * states;
-    buffers->grad_h = free_vectors, free_vectors += width * states;
-    buffers->gain = free_vectors; /* and S more, for a gradient of the states */
+    buffers->tokens = free_vectors, free_vectors += NAME(PARTS) * (CHUNK + 1) * states;
+    buffers->gain = free_vectors, free_vectors += (CHUNK + 1) * states;
+    buffers->rate = free_vectors, free_vectors += states;
+    buffers->inverse = free_vectors, free_vectors += states;
+    buffers->grad_h = free_vectors;
     for (int64_t task = begin; task < end; task++) {
         const struct share share =
             share_of(job->batch, job->slabs, job->groups, job->panels, job->channels, task);

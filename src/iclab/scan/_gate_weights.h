@@ -11,7 +11,7 @@ TARGET static void NAME(gate_tasks)(int64_t begin, int64_t end, struct gate_job 
         for (int64_t start = (job->examples - 1) / LANES * LANES; start >= 0; start -= LANES) {
             const int64_t count = job->examples - start < LANES ? job->examples - start : LANES;
             const VEC y = NAME(load)(labels + start, count), v = y / K(job->rho) + K(job->bias);
-            const VEC both = NAME(softplus)(-NAME(magnitude)(v)), keep = -NAME(at_least)(v, K(0)) - both;
+            const VEC both = NAME(softplus)(NAME(minus_magnitude)(v)), keep = -NAME(at_least)(v, K(0)) - both;
             REAL keeps[LANES], sums[LANES] = {0};
             memcpy(keeps, &keep, sizeof keep);
             for (int64_t j = count - 1; j >= 0; j--) {

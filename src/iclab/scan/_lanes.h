@@ -46,14 +46,19 @@ INLINE VEC NAME(select)(MASK where, VEC a, VEC b)
     return NAME(from_bits)((NAME(bits)(a) & where) | (NAME(bits)(b) & ~where));
 }
 
-/* NaN stays NaN in both. */
-INLINE VEC NAME(at_least)(VEC a, REAL low) { return NAME(select)(NAME(less)(a, NAME(all)(low)), NAME(all)(low), a); }
-INLINE VEC NAME(at_most)(VEC a, REAL high) { return NAME(select)(NAME(less)(NAME(all)(high), a), NAME(all)(high), a); }
+/* The larger and the smaller one; b where one of them is NaN. */
+INLINE VEC NAME(larger)(VEC a, VEC b) { return NAME(select)(NAME(less)(b, a), a, b); }
+INLINE VEC NAME(smaller)(VEC a, VEC b) { return NAME(select)(NAME(less)(a, b), a, b); }
 
-INLINE VEC NAME(magnitude)(VEC a)
+/* NaN stays NaN in both. */
+INLINE VEC NAME(at_least)(VEC a, REAL low) { return NAME(larger)(NAME(all)(low), a); }
+INLINE VEC NAME(at_most)(VEC a, REAL high) { return NAME(smaller)(NAME(all)(high), a); }
+
+/* -|a| */
+INLINE VEC NAME(minus_magnitude)(VEC a)
 {
-    VEC zero = {0};
-    return NAME(select)(NAME(less)(a, zero), -a, a);
+    const MASK zero = {0};
+    return NAME(from_bits)(NAME(bits)(a) | (zero + (IS_FLOAT ? (BITS)INT32_MIN : (BITS)INT64_MIN)));
 }
 
 INLINE VEC NAME(load)(const REAL *from, int64_t count)
@@ -143,18 +148,18 @@ INLINE VEC NAME(exp)(VEC x)
 INLINE VEC NAME(sigmoid)(VEC x)
 {
     const VEC zero = {0};
-    const VEC t = NAME(exp)(-NAME(magnitude)(x));
+    const VEC t = NAME(exp)(NAME(minus_magnitude)(x));
     return NAME(select)(NAME(less)(x, zero), t, zero + K(1)) / (t + K(1));
 }
 
 /* log(1 + exp(x)) = max(x, 0) + log1p(t), t = exp(-|x|), and log1p(t) = 2 artanh(s) with s = t/(2 + t) <= 1/3. */
 INLINE VEC NAME(softplus)(VEC x)
 {
-    VEC t = NAME(exp)(-NAME(magnitude)(x));
-    VEC s = t / (K(2) + t);
-    VEC square = s * s;
-    VEC series = NAME(all)(K(0));
-    for (int k = IS_FLOAT ? 7 : 16; k > 0; k--)
-        series = (series + K(1) / K(2 * k + 1)) * square;
-    return NAME(at_least)(x, K(0)) + K(2) * (s * series + s);
+    const VEC t = NAME(exp)(NAME(minus_magnitude)(x));
+    const VEC s = t / (K(2) + t), square = s * s;
+    const int last = IS_FLOAT ? 7 : 16;
+    VEC series = NAME(all)(K(1) / K(2 * last + 1));
+    for (int k = last - 1; k > 0; k--)
+        series = series * square + K(1) / K(2 * k + 1);
+    return NAME(at_least)(x, K(0)) + K(2) * (s * square * series + s);
 }

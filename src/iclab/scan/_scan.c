@@ -106,6 +106,7 @@ static void *aligned_memory(void **memory, size_t size)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define APART __attribute__((noinline))
 #define PREFETCH(address) __builtin_prefetch(address)
+#define IN_MEMORY(pointer) __asm__("" : "+r"(pointer)) /* kept there alone, and found at fixed distances from it */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll 16")
 #else
@@ -117,6 +118,7 @@ static void *aligned_memory(void **memory, size_t size)
 #define ALWAYS_INLINE __forceinline
 #define APART
 #define PREFETCH(address)
+#define IN_MEMORY(pointer)
 #define UNROLL
 #endif
 
