@@ -25,7 +25,7 @@ INLINE VEC NAME(hold_series)(VEC x)
     return sum;
 }
 
-INLINE void NAME(recompute_chunk)(const struct scan_job *job, int64_t row, int64_t first, int length,
+INLINE void NAME(recompute_chunk)(const struct scan_job *job, int64_t row, int64_t channel, int64_t first, int length,
                                   struct NAME(buffers) *buffers, VEC skip, const int states, const int hold,
                                   const int range)
 {
@@ -35,6 +35,12 @@ INLINE void NAME(recompute_chunk)(const struct scan_job *job, int64_t row, int64
     IN_MEMORY(rate);
     for (int t = 0; t < length; t++) {
         IN_MEMORY(token);
+        /* The channels that come next, out of memory while this token keeps the processor busy. */
+        PREFETCH(ROW(job->u, row) + (first + t) * job->u.time + channel + PANEL);
+        PREFETCH(ROW(job->delta, row) + (first + t) * job->delta.time + channel + PANEL);
+        PREFETCH(ROW(job->grad_y, row) + (first + t) * job->grad_y.time + channel + PANEL);
+        if (job->z.data)
+            PREFETCH(ROW(job->z, row) + (first + t) * job->z.time + channel + PANEL);
         VEC *next = token + NAME(PARTS) * states;
         const VEC input = buffers->input[t], step = buffers->step[t], x = step * input;
         VEC y = skip * input;
@@ -85,11 +91,11 @@ INLINE void NAME(recompute)(const struct scan_job *job, int64_t row, int64_t cha
         buffers->grad[t] = NAME(load)(grad_y + t * job->grad_y.time, count);
     }
     if (any_sign)
-        NAME(recompute_chunk)(job, row, first, length, buffers, skip, states, hold, NAME(ANY));
+        NAME(recompute_chunk)(job, row, channel, first, length, buffers, skip, states, hold, NAME(ANY));
     else if (NAME(all_normal)(longest, fastest))
-        NAME(recompute_chunk)(job, row, first, length, buffers, skip, states, hold, NAME(NORMAL));
+        NAME(recompute_chunk)(job, row, channel, first, length, buffers, skip, states, hold, NAME(NORMAL));
     else
-        NAME(recompute_chunk)(job, row, first, length, buffers, skip, states, hold, NAME(NEGATIVE));
+        NAME(recompute_chunk)(job, row, channel, first, length, buffers, skip, states, hold, NAME(NEGATIVE));
     REAL *grad_z = (REAL *)job->grad_z + (row * job->length + first) * job->channels + channel;
     for (int t = 0; z && t < length; t++) {
         const VEC gate = NAME(load)(z + t * job->z.time, count), open = NAME(sigmoid)(gate), grad = buffers->grad[t];
