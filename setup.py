@@ -15,6 +15,7 @@ HEADERS = [
     "_convolution.h",
     "_hermite_state.h",
     "_gate_weights.h",
+    "_norm.h",
     "_exports.h",
     "_kernels.h",
 ]

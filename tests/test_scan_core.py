@@ -36,6 +36,7 @@ def threads() -> Iterator[None]:
         ("convolution_job", core.ConvolutionJob),
         ("state_job", core.StateJob),
         ("gate_job", core.GateJob),
+        ("norm_job", core.NormJob),
     ],
 )
 def test_structures_are_those_of_the_source(name: str, job: type[ctypes.Structure]):

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from iclab.models.backbone import Cache, at_least, check_cache, check_tokens
+from iclab.scan.norm import rms_norm
 
 
 class Mixer(nn.Module, ABC):
@@ -42,7 +42,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape whose last dimension is the width."""
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return rms_norm(x, self.weight, self.eps)
 
 
 class Layer(nn.Module):

@@ -15,6 +15,8 @@ EXPORTED(scan_backward, struct scan_job, NAME(backward_tasks)(begin, end, job))
 EXPORTED(convolution_forward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 0))
 EXPORTED(convolution_backward, struct convolution_job, NAME(convolution_tasks)(begin, end, job, 1))
 EXPORTED(hermite_state, struct state_job, NAME(state_tasks)(begin, end, job))
+EXPORTED(norm_forward, struct norm_job, NAME(norm_tasks)(begin, end, job, 0))
+EXPORTED(norm_backward, struct norm_job, NAME(norm_tasks)(begin, end, job, 1))
 EXPORTED(gate_weights, struct gate_job, NAME(gate_tasks)(begin, end, job))
 #undef EXPORTED
 

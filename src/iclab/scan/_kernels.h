@@ -13,6 +13,7 @@
 #include "_convolution.h"
 #include "_hermite_state.h"
 #include "_gate_weights.h"
+#include "_norm.h"
 #include "_exports.h"
 #undef REAL
 #undef BITS
@@ -30,6 +31,7 @@
 #include "_convolution.h"
 #include "_hermite_state.h"
 #include "_gate_weights.h"
+#include "_norm.h"
 #include "_exports.h"
 #undef REAL
 #undef BITS

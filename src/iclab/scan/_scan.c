@@ -1,4 +1,4 @@
-/* The selective scan and the causal convolution, forward and backward, for CPUs.
+/* The selective scan, the causal convolution and the norm, forward and backward, and the one-layer model, for CPUs.
  *
  * Work is sequential in time and vectorised over channels: a block of channels keeps its state in registers or in the
  * first cache, so nothing of size (B, L, D, S) is ever in memory. Every CHUNK tokens the state is kept; the backward
@@ -8,7 +8,7 @@
  *
  * A function takes a range of tasks, so that any pool of threads can call it. Python calls it through ctypes. */
 
-#include <math.h> /* INFINITY */
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +68,16 @@ struct gate_job { /* a task is a prompt */
     double share;                  /* 1/N */
     const void *labels;            /* (B, N) */
     void *results;                 /* (B, N): log G, or with `weighted` G y share */
+};
+
+struct norm_job { /* a task is a slab of rows */
+    int64_t tasks, rows, width, failed;
+    double epsilon;
+    const void *x, *weight; /* (R, W), (W,) */
+    void *y, *scale;        /* (R, W), (R,): 1/sqrt(mean(x^2) + eps) */
+    const void *grad_y;     /* (R, W) */
+    void *grad_x;           /* (R, W) */
+    void *grad_weight;      /* (tasks, W) */
 };
 
 struct share { /* of one task; channels end where the tensor's do */

@@ -76,9 +76,19 @@ class GateJob(ctypes.Structure):
     """``struct gate_job`` of ``_scan.c``."""
 
     _fields_ = (
-        _fields("tasks examples weighted failed", "")
-        + [(name, c_double) for name in ("rho", "bias", "unit", "query", "share")]
-        + _fields("", "labels results")
+        *_fields("tasks examples weighted failed", ""),
+        *[(name, c_double) for name in ("rho", "bias", "unit", "query", "share")],
+        *_fields("", "labels results"),
+    )
+
+
+class NormJob(ctypes.Structure):
+    """``struct norm_job`` of ``_scan.c``."""
+
+    _fields_ = (
+        *_fields("tasks rows width failed", ""),
+        ("epsilon", c_double),
+        *_fields("", "x weight y scale grad_y grad_x grad_weight"),
     )
 
 
@@ -88,7 +98,8 @@ class Team(ctypes.Structure):
     _fields_ = _fields("", "kernel job") + _fields("tasks pieces next", "")
 
 
-AnyJob = TypeVar("AnyJob", ScanJob, ConvolutionJob, StateJob, GateJob)
+Job = ScanJob | ConvolutionJob | StateJob | GateJob | NormJob
+AnyJob = TypeVar("AnyJob", ScanJob, ConvolutionJob, StateJob, GateJob, NormJob)
 
 
 def _find() -> str | None:
@@ -136,7 +147,7 @@ def _function(name: str, dtype: torch.dtype) -> Any:
     return _library()[f"{name}_{str(dtype).removeprefix('torch.')}_{instruction_set()}"]
 
 
-def run(name: str, dtype: torch.dtype, job: ScanJob | ConvolutionJob | StateJob | GateJob, work: int) -> None:
+def run(name: str, dtype: torch.dtype, job: Job, work: int) -> None:
     """All tasks of a job on torch's number of threads. ``work`` is a measure of its size in numbers."""
     function = _function(name, dtype)
     tasks = job.tasks

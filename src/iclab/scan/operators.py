@@ -11,7 +11,7 @@ from torch.autograd import Function
 
 from iclab.errors import InputError
 from iclab.memory import MemoryShortage, shortage
-from iclab.scan import cpu, cpu_convolution, gpu, torch_loop
+from iclab.scan import cpu, cpu_convolution, cpu_norm, gpu, torch_loop
 from iclab.scan.kernel import Kernel, Options, ScanInputs
 
 KERNELS = {
@@ -35,6 +35,10 @@ _library.define("causal_conv(Tensor x, Tensor weight, Tensor? bias, Tensor? init
 _library.define(
     "causal_conv_backward(Tensor grad_y, Tensor x, Tensor weight, Tensor? bias, Tensor? initial_state, bool silu) "
     "-> (Tensor, Tensor, Tensor, Tensor)"
+)
+_library.define("rms_norm(Tensor x, Tensor weight, float eps) -> (Tensor, Tensor)")
+_library.define(
+    "rms_norm_backward(Tensor grad_y, Tensor x, Tensor weight, Tensor scale, float eps) -> (Tensor, Tensor)"
 )
 _INPUTS = len(ScanInputs._fields)
 FAILURES = (RuntimeError, MemoryError, MemoryShortage)
@@ -154,6 +158,30 @@ def _conv_gradients(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
     return *[None if tensor is None else grad for tensor, grad in zip(tensors, grads, strict=True)], None
 
 
+def _norm_shapes(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), x.new_empty(x.shape[:-1])
+
+
+def _norm_backward_shapes(grad_y: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
+
+
+def _norm_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(inputs[0], inputs[1], output[1])
+    ctx.eps = inputs[2]
+    ctx.mark_non_differentiable(output[1])
+
+
+def _norm_gradients(ctx: Any, grad_y: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    x, weight, scale = ctx.saved_tensors
+    if torch.is_grad_enabled():  # second derivatives may be asked for: operations that have them
+        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + ctx.eps)
+        normed, scaled = x * scale, weight * grad_y
+        grad_x = scale * (scaled - normed * (scaled * normed).mean(-1, keepdim=True))
+        return grad_x, (normed * grad_y).flatten(0, -2).sum(0), None
+    return *call("rms_norm_backward", grad_y, x, weight, scale, ctx.eps), None
+
+
 def _one_by_one(name: str) -> Callable[..., Any]:
     """A rule of ``vmap`` for an operator: one call for each entry of the mapped dimension."""
 
@@ -217,3 +245,5 @@ _register("selective_scan", _scan, _scan_shapes, _scan_gradients, _scan_context)
 _register("selective_scan_backward", _scan_backward, _scan_backward_shapes, _once, _no_context)
 _register("causal_conv", _conv, _conv_shapes, _conv_gradients, _conv_context)
 _register("causal_conv_backward", _conv_backward, _conv_backward_shapes, _once, _no_context)
+_register("rms_norm", cpu_norm.norm, _norm_shapes, _norm_gradients, _norm_context)
+_register("rms_norm_backward", cpu_norm.norm_backward, _norm_backward_shapes, _once, _no_context)
