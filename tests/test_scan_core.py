@@ -221,3 +221,27 @@ def test_every_number_that_is_kept_is_written(which: str, channels: int, monkeyp
     options = Options(softplus=True, zero_order_hold=False, last_state=True, all_states=True, checkpoints=True)
     outputs = cpu.forward(inputs, options)
     assert all(output.isfinite().all() for output in outputs)
+
+
+@pytest.mark.parametrize("which", ["avx512", "avx2", "baseline"])
+@pytest.mark.parametrize("step", [7.5, 8.0, 40.0, 1e4, 1e30, float("inf"), float("nan")])
+def test_an_unusual_step_touches_no_other_number(which: str, step: float, monkeypatch: pytest.MonkeyPatch):
+    """Exponents in the usual range, about -126 log 2 and up, go another way; a vector and a chunk take one together."""
+    if which not in core.instruction_sets():
+        pytest.skip(f"no {which} on this processor or from this compiler")
+    monkeypatch.setenv("ICLAB_SCAN_SET", which)
+    usual = make(length=40, channels=21, states=16)
+    usual = usual.but(A=-torch.arange(1.0, 17.0).repeat(21, 1))
+    delta = usual.delta.clone()
+    delta[0, 20, 3] = step
+    unusual = usual.but(delta=delta)
+    found, before = run(unusual, "c"), run(usual, "c")
+    others = [channel for channel in range(21) if channel != 3]
+    for name in ("y", "u", "delta", "z"):
+        assert torch.equal(found[name][1], before[name][1])
+        assert torch.equal(found[name][0, :, others], before[name][0, :, others])
+    assert torch.equal(found["y"][0, :20, 3], before["y"][0, :20, 3])
+    if step < float("inf"):
+        assert largest_error(found, run(unusual.leaves(torch.float64), "reference")) < 5e-6
+    else:
+        assert not found["y"][0, 20, 3].isfinite()
