@@ -310,6 +310,14 @@ class Rows(PromptDistribution):
         )
 
 
+class Shifted(SingleIndex):
+    """A family made of another one by its single chunks."""
+
+    def draw_chunk(self, *arguments: Any, **options: Any) -> Prompts:
+        chunk = super().draw_chunk(*arguments, **options)
+        return Prompts(chunk.inputs, chunk.labels + 1, chunk.num_examples, chunk.targets, chunk.directions)
+
+
 def strange(z):
     """No elementwise function: it depends on the array that it is given."""
     return z + z.mean() if z.ndim > 1 else z
@@ -325,6 +333,7 @@ def strange(z):
         SingleIndex(40, 2, strange, 0.3, rotation="random"),
         SingleIndex(4, 2, inputs=InputLaw("student_t")),
         Rows(),
+        Shifted(5, 2),
     ],
 )
 def test_chunks_at_once_are_those_one_by_one(law: PromptDistribution, count: int):
@@ -335,3 +344,8 @@ def test_chunks_at_once_are_those_one_by_one(law: PromptDistribution, count: int
     assert same(together, singles)
     assert same(law.sample(STREAM, count * CHUNK, 7), singles)
     assert torch.equal(buffer, singles.inputs)
+
+
+def test_a_family_made_of_another_is_asked_for_its_own_chunks():
+    own, other = Shifted(5, 2).sample(STREAM, 40, 3), SingleIndex(5, 2).sample(STREAM, 40, 3)
+    assert torch.equal(own.labels, other.labels + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,6 +28,13 @@ class PromptDistribution(ABC):
     ambient_dim: int
     chunks_at_once = 1
     """The most chunks that `sample` and Stage I draw by one call of `draw_chunks`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A class that says anew how one chunk is drawn draws several one by one, unless it says that anew too."""
+        super().__init_subclass__(**options)
+        if "draw_chunk" in vars(cls) and "draw_chunks" not in vars(cls):
+            cls.draw_chunks = PromptDistribution.draw_chunks
+            cls.chunks_at_once = 1
 
     @abstractmethod
     def draw_chunk(

@@ -87,7 +87,7 @@ class SingleIndex(PromptDistribution):
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> Prompts:
-        return self.draw_chunks([generator], num_examples, num_queries, dtype, buffer)
+        return SingleIndex.draw_chunks(self, [generator], num_examples, num_queries, dtype, buffer)
 
     def draw_chunks(
         self,

@@ -140,7 +140,7 @@ class TwoClassDistribution(PromptDistribution):
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> OutlierPrompts:
-        return self.draw_chunks([generator], num_examples, num_queries, dtype, buffer)
+        return TwoClassDistribution.draw_chunks(self, [generator], num_examples, num_queries, dtype, buffer)
 
     def draw_chunks(
         self,
