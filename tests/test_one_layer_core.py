@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 
+from iclab.errors import InputError
 from iclab.models import OneLayerMamba, compiled
 from iclab.models.label_gate import LabelGate
 from iclab.prompts import Prompts, SingleIndex, Stream
@@ -144,13 +146,24 @@ def test_huge_labels_close_and_reset(dtype: torch.dtype, instruction_set: str):
 
 
 @pytest.mark.parametrize("which", ["log_weights", "weighted_labels"])
-def test_gate_is_that_of_torch(which: str, monkeypatch: pytest.MonkeyPatch):
-    labels = 2 * torch.randn(9, 100, generator=STREAM.at(5), dtype=torch.float64)
-    gate = LabelGate("mamba", 0.7, -4.0)
+@pytest.mark.parametrize("shape", [(100,), (9, 100), (2, 3, 10), (0, 4)])
+@pytest.mark.parametrize("rho", [0.7, 1e-40])
+def test_gate_is_that_of_torch(which: str, shape: tuple[int, ...], rho: float, monkeypatch: pytest.MonkeyPatch):
+    labels = 2 * torch.randn(shape, generator=STREAM.at(5), dtype=torch.float64)
+    gate = LabelGate("mamba", rho, -4.0)
     found = getattr(gate, which)(labels)
-    assert torch.equal(found[3], getattr(gate, which)(labels[3]))  # a prompt without a batch
     monkeypatch.setenv("ICLAB_SCAN", "torch")
     torch.testing.assert_close(found, getattr(gate, which)(labels), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "labels", [torch.full((1, 50_000), 0.5), torch.ones(1, 50_000) - 2 * (torch.arange(50_000) % 2)]
+)
+def test_long_prompts_of_few_values(labels: torch.Tensor, instruction_set: str):
+    """Equal terms round the same way every time: sums in float32 would drift."""
+    expected = LabelGate("mamba", 0.5, -8.3).log_weights(labels.double())
+    found = LabelGate("mamba", 0.5, -8.3).log_weights(labels)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_features_are_those_of_torch_whatever_the_threads_and_the_batch(threads: None, monkeypatch: pytest.MonkeyPatch):
@@ -223,6 +236,15 @@ def test_what_the_core_does_not_serve(monkeypatch: pytest.MonkeyPatch):
     assert not compiled.serves(tensor.clone().requires_grad_())
     with torch.no_grad():
         assert compiled.serves(tensor.clone().requires_grad_())
+    assert not compiled.serves(torch._efficientzerotensor(2, 3))
+    assert not compiled.serves(torch._neg_view(tensor))
+    with FakeTensorMode() as mode:
+        assert not compiled.serves(mode.from_tensor(tensor))
+        assert not compiled.serves(tensor)
+    assert not compiled.serves(mode.from_tensor(tensor))
+    monkeypatch.setenv("ICLAB_SCAN", "nonsense")
+    with pytest.raises(InputError, match="backend is 'nonsense'"):
+        compiled.serves(tensor)
     for name, expected in (("auto", True), ("c", True), ("", True), ("torch", False), ("triton", False)):
         monkeypatch.setenv("ICLAB_SCAN", name)
         assert compiled.serves(tensor) is expected

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from iclab.errors import InputError
 from iclab.links import make_link
 from iclab.prompts import CHUNK, INPUT_LAWS, InputLaw, PromptDistribution, Prompts, SingleIndex, Stream
+from iclab.prompts.chunks import chunks_at_once, draw_together
 
 SIZES: dict[str, Any] = {"ambient_dim": 4, "intrinsic_dim": 2}
 COUNTS: dict[str, Any] = {"num_prompts": 1, "num_examples": 1}
@@ -339,13 +340,84 @@ def strange(z):
 def test_chunks_at_once_are_those_one_by_one(law: PromptDistribution, count: int):
     generators = [STREAM.at(chunk) for chunk in range(count)]
     buffer = torch.full((count * CHUNK, 8, law.ambient_dim), float("nan"))
-    together = law.draw_chunks(generators, 7, 1, torch.float32, buffer)
+    together = draw_together(law, generators, 7, 1, torch.float32, buffer)
     singles = Prompts.cat([law.draw_chunk(STREAM.at(chunk), 7, 1, torch.float32) for chunk in range(count)])
     assert same(together, singles)
     assert same(law.sample(STREAM, count * CHUNK, 7), singles)
     assert torch.equal(buffer, singles.inputs)
 
 
+class Plus:
+    """Half a family."""
+
+    def draw_chunk(self, *arguments: Any, **options: Any) -> Prompts:
+        chunk = super().draw_chunk(*arguments, **options)  # type: ignore[misc]
+        return Prompts(chunk.inputs, chunk.labels + 1, chunk.num_examples, chunk.targets, chunk.directions)
+
+
+class Mixed(Plus, SingleIndex):
+    """Both halves."""
+
+
+class Many(SingleIndex):
+    """Says how many chunks are drawn, and not how one is."""
+
+    def draw_chunks(self, *arguments: Any, **options: Any) -> Prompts:
+        raise AssertionError("nobody is told of it by one chunk")
+
+
+class Plain:
+    """No `PromptDistribution`, and no buffer."""
+
+    ambient_dim = 3
+
+    def draw_chunk(self, generator, num_examples, num_queries, dtype):
+        return SingleIndex(3, 1).draw_chunk(generator, num_examples, num_queries, dtype)
+
+
 def test_a_family_made_of_another_is_asked_for_its_own_chunks():
-    own, other = Shifted(5, 2).sample(STREAM, 40, 3), SingleIndex(5, 2).sample(STREAM, 40, 3)
-    assert torch.equal(own.labels, other.labels + 1)
+    plain = SingleIndex(5, 2).sample(STREAM, 40, 3)
+    for family in (Shifted, Mixed):
+        assert torch.equal(family(5, 2).sample(STREAM, 40, 3).labels, plain.labels + 1)
+        assert chunks_at_once(family(5, 2)) == 1
+    law = SingleIndex(5, 2)
+    law.draw_chunk = Shifted(5, 2).draw_chunk  # type: ignore[method-assign]
+    assert torch.equal(law.sample(STREAM, 40, 3).labels, plain.labels + 1)
+    assert same(Many(5, 2).sample(STREAM, 40, 3), SingleIndex(5, 2).sample(STREAM, 40, 3))
+    assert chunks_at_once(SingleIndex(5, 2)) > 1
+    generators = [STREAM.at(chunk) for chunk in range(3)]
+    drawn = draw_together(Plain(), generators, 4, 1, torch.float32)
+    assert same(drawn, SingleIndex(3, 1).sample(STREAM, 3 * CHUNK, 4))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        SingleIndex(17, 17, "he3", rotation="random"),
+        SingleIndex(17, 2, "tanh", inputs=InputLaw(covariance=np.eye(17) + 0.1)),
+    ],
+)
+def test_one_chunk_does_not_depend_on_threads(law: SingleIndex, threads):
+    batches = []
+    for number in (1, 2, 3, 4):
+        threads(number)
+        batches += [law.sample(STREAM, CHUNK, 100), law.sample(STREAM, 3 * CHUNK, 100)[:CHUNK]]
+    assert all(same(batches[0], batch) for batch in batches)
+
+
+def test_a_link_may_use_its_result_again():
+    kept = torch.empty(CHUNK, 6)
+
+    def link(z: Any) -> Any:
+        return torch.tanh(z, out=kept) if isinstance(z, torch.Tensor) and z.shape == kept.shape else np.tanh(z)
+
+    for noise in (0.0, 0.3):
+        batch = SingleIndex(5, 2, link, noise).sample(STREAM, 40, 5)
+        expected = SingleIndex(5, 2, "tanh", noise).sample(STREAM, 40, 5)
+        torch.testing.assert_close(batch.labels, expected.labels)
+
+
+def test_the_place_of_a_bad_label_is_in_its_chunk():
+    law = SingleIndex(5, 2, lambda z: z**100)
+    with pytest.raises(InputError, match=r"is inf at \([0-7], \d+\)"):
+        law.sample(STREAM, 2000, 200)

@@ -12,7 +12,7 @@ from iclab.errors import InputError
 from iclab.models import EMBEDDINGS, MODEL_GATES, OneLayerMamba, embed
 from iclab.pretraining import gamma_gradient
 from iclab.pretraining.stage_one import task_gradient
-from iclab.prompts import Prompts, SingleIndex, Stream
+from iclab.prompts import CHUNK, PromptDistribution, Prompts, SingleIndex, Stream
 
 STREAM = Stream(21).child("gradient")
 
@@ -89,6 +89,27 @@ def test_the_gradient_does_not_depend_on_the_number_of_threads():
     assert torch.equal(two.mean, again.mean)
     assert torch.equal(two.standard_error, again.standard_error)
     torch.testing.assert_close(one.mean, two.mean, rtol=1e-5, atol=1e-7)
+
+
+class FirstCoordinate(PromptDistribution):
+    """Labels that are a part of the inputs, and so of the buffer."""
+
+    ambient_dim = 3
+
+    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
+        inputs = torch.empty(CHUNK, num_examples + num_queries, 3, dtype=dtype) if buffer is None else buffer
+        inputs.normal_(generator=generator)
+        return Prompts(inputs, inputs[..., 0], num_examples)
+
+
+def test_labels_may_lie_in_the_inputs():
+    model = OneLayerMamba(3, 8, rho=0.5, b=-1.0)
+    model.draw_head(STREAM)
+    with torch.no_grad():
+        model.a2.fill_(0.1)
+    found = gamma_gradient(model, FirstCoordinate(), STREAM, 24, 10)
+    parts = [task_gradient(model, FirstCoordinate().sample(STREAM, 8, 10, start=start)) for start in (0, 8, 16)]
+    torch.testing.assert_close(found.mean, torch.stack(parts).sum(0).double() / 24, rtol=1e-4, atol=1e-6)
 
 
 def test_standard_errors_are_the_spread_over_seeds():

@@ -44,12 +44,13 @@ def _find_team() -> Callable[[Any, Any, int], None] | None:
 def map_in_order(function: Callable[[int], Result], count: int) -> Iterator[Result]:
     """``function(0), ..., function(count - 1)``, computed by ``torch.get_num_threads()`` threads, yielded in order.
 
-    Each piece runs its torch operations on one thread, so a result does not depend on how many work beside it, and
-    the threads of the pieces do not compete with torch's own. A piece that maps again does so on its own thread.
+    Each piece runs its torch operations on one thread, also where it is the only one, so a result depends neither on
+    how many work beside it nor on the number of threads, and the threads of the pieces do not compete with torch's
+    own. A piece that maps again does so on its own thread.
     Whether gradients are recorded is as in the caller.
     """
     threads = torch.get_num_threads()
-    if threads == 1 or count <= 1:
+    if threads == 1 or count == 0:
         yield from map(function, range(count))
         return
     recording = torch.is_grad_enabled()

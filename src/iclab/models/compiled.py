@@ -7,11 +7,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 
 from iclab.scan.backends import core_wanted
 from iclab.scan.core import GateJob, Pointers, StateJob, run
 
-LARGEST_DIM = 512  # beyond, a product of matrices that a library has cut for all caches is faster
+LARGEST_DIM = 512  # beyond, a product of matrices that a library cuts for all caches is faster
 
 
 def serves(*tensors: Tensor) -> bool:
@@ -21,18 +22,19 @@ def serves(*tensors: Tensor) -> bool:
 
 def plain(*tensors: Tensor) -> bool:
     """Whether these are numbers in the CPU's memory and nothing else: no part of a graph that is recorded, without
-    tangents, and not those of ``torch.func`` or ``torch.compile``, which stand for others."""
-    return not torch.compiler.is_compiling() and all(map(_plain, tensors))
+    tangents, no subclass, not those of ``torch.func`` or ``torch.compile``, which stand for others, and no mode that
+    watches operations is on."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return False
+    return torch._C._functorch.peek_interpreter_stack() is None and all(map(_plain, tensors))
 
 
 def _plain(tensor: Tensor) -> bool:
+    if type(tensor) not in (Tensor, Parameter) or tensor.is_neg() or tensor._is_zerotensor():
+        return False
     if tensor.device.type != "cpu" or tensor.dtype not in (torch.float32, torch.float64):
         return False
     if tensor.requires_grad and torch.is_grad_enabled():
-        return False
-    try:
-        tensor.data_ptr()
-    except RuntimeError:
         return False
     return forward_ad.unpack_dual(tensor).tangent is None
 
@@ -41,7 +43,7 @@ def hermite_state(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sums over the examples of ``c``, ``c x`` and ``c (x x' - I)/sqrt 2``: ``(B,)``, ``(B, d)``, ``(B, d, d)``.
 
     Args:
-        x: ``(B, N, d)``, d at most `LARGEST_DIM`.
+        x: ``(B, N, d)``.
         c: ``(B, N)``.
     """
     batch, length, dim = x.shape

@@ -18,6 +18,7 @@ from iclab.models import compiled
 from iclab.models.gate_weights import log_weights
 
 MODEL_GATES = ("mamba", "no_decay", "exp", "linear")
+_SMALLEST_RHO = 1e-30  # the core counts numbers below the normal ones as zero
 _LARGEST_LOG = 80.0  # exp(80) squared still fits a float32 sum of many examples
 
 
@@ -85,7 +86,7 @@ class LabelGate:
         return float(logsigmoid(torch.tensor(-self.b, dtype=torch.float64))) if self.gate == "mamba" else 0.0
 
     def log_weights(self, labels: Tensor) -> Tensor:
-        """``(B, N) -> (B, N)``: ``log(G_j / s(0))`` at the query after the last example."""
+        """``log(G_j / s(0))`` at the query after the last example, the shape of ``labels (..., N)``."""
         if self._compiles(labels):
             return self._compiled(labels, weighted=False)
         gain = self.log_gain(labels)
@@ -94,13 +95,13 @@ class LabelGate:
         return log_weights(gain, self.log_keep(labels)).add_(self.log_query())
 
     def weighted_labels(self, labels: Tensor) -> Tensor:
-        """``(B, N) -> (B, N)``: ``G_j y_j / (s(0) N)``, what each example adds to the state at the query."""
+        """``G_j y_j / (s(0) N)``: what each example adds to the state at the query, the shape of ``labels``."""
         if self._compiles(labels):
             return self._compiled(labels, weighted=True)
-        return torch.exp(self.log_weights(labels)) * labels / max(labels.shape[1], 1)
+        return torch.exp(self.log_weights(labels)) * labels / max(labels.shape[-1], 1)
 
     def _compiles(self, labels: Tensor) -> bool:
-        return self.gate == "mamba" and self._within_range() and compiled.serves(labels)
+        return self.gate == "mamba" and self._within_range() and self.rho > _SMALLEST_RHO and compiled.serves(labels)
 
     def _compiled(self, labels: Tensor, weighted: bool) -> Tensor:
         unit = float(self._log_unit(torch.float64))

@@ -151,7 +151,7 @@ class OneLayerMamba(nn.Module):
         return self.label_gate.log_weights(self._labels(prompts))
 
     def features(self, prompts: Prompts) -> StateBlocks:
-        """The state ``S`` of each prompt, by degree, on all of torch's threads. Cost O(N d^2), memory O(d^2) a prompt.
+        """The state ``S`` of each prompt, by degree. Cost O(N d^2), memory O(d^2) a prompt; prompts share the threads.
 
         By the compiled core where it serves, else by products of matrices, a few prompts at a time: their weighted
         inputs then stay in a core's cache.
@@ -159,13 +159,15 @@ class OneLayerMamba(nn.Module):
         self._check_dimension(prompts)
         x, c = prompts.examples, self.label_gate.weighted_labels(self._labels(prompts))
         if x.dtype == c.dtype and self._compiles(x, c):
-            return self._state(x, c)
+            return StateBlocks(*compiled.hermite_state(x, c))
+        if prompts.batch_size <= CHUNK:
+            return self._state(x.to(c), c)
 
         def piece(number: int) -> StateBlocks:
             part = slice(number * CHUNK, (number + 1) * CHUNK)
             return self._state(x[part].to(c), c[part])
 
-        return StateBlocks.cat(list(map_in_order(piece, max(1, -(-prompts.batch_size // CHUNK)))))
+        return StateBlocks.cat(list(map_in_order(piece, -(-prompts.batch_size // CHUNK))))
 
     def _compiles(self, x: Tensor, c: Tensor) -> bool:
         return self.embedding == "hermite2" and self.ambient_dim <= compiled.LARGEST_DIM and compiled.serves(x, c)

@@ -17,6 +17,7 @@ from iclab.models import OneLayerMamba, StateBlocks
 from iclab.models.embedding import pair_indices
 from iclab.parallel import map_in_order
 from iclab.prompts import CHUNK, PromptDistribution, Prompts, Stream
+from iclab.prompts.chunks import chunks_at_once, draw_together
 from iclab.scratch import Scratch
 
 _GROUP = 8  # chunks whose small products are taken together
@@ -59,11 +60,11 @@ def gamma_gradient(
             chunks = range(first, min(first + at_once, last))
             buffer = _inputs.take((len(chunks) * CHUNK, length, prompts.ambient_dim), dtype)
             generators = [stream.at(chunk) for chunk in chunks]
-            batch = prompts.draw_chunks(generators, num_examples, num_queries, dtype, buffer)
+            batch = draw_together(prompts, generators, num_examples, num_queries, dtype, buffer)
             if num_tasks < chunks.stop * CHUNK:
                 batch = batch[0 : num_tasks - first * CHUNK]
             state = model.features(batch)
-            parts.append((state, batch.queries.clone(), batch.query_labels))
+            parts.append((state, batch.queries.clone(), batch.query_labels.clone()))  # the buffer is used again
         states, queries, labels = zip(*parts, strict=True)
         return _gradient(model, StateBlocks.cat(states), torch.cat(queries), torch.cat(labels)).double().cpu()
 
@@ -72,7 +73,7 @@ def gamma_gradient(
     check_integer("num_queries", num_queries, 1)
     length = num_examples + num_queries
     size = CHUNK * length * prompts.ambient_dim * model.gamma.dtype.itemsize
-    at_once = max(1, min(prompts.chunks_at_once, _GROUP, _CACHE // size))
+    at_once = max(1, min(chunks_at_once(prompts), _GROUP, _CACHE // size))
     num_chunks = -(-num_tasks // CHUNK)
     num_groups = -(-num_chunks // _GROUP)
     total = torch.zeros(model.gamma.numel(), dtype=torch.float64)

@@ -1,7 +1,8 @@
 """Batches of in-context learning problems, their laws, and stateless random streams."""
 
 from iclab.prompts.batch import Prompts
-from iclab.prompts.distribution import CHUNK, PromptDistribution
+from iclab.prompts.chunks import CHUNK
+from iclab.prompts.distribution import PromptDistribution
 from iclab.prompts.inputs import INPUT_LAWS, InputLaw
 from iclab.prompts.labelled_vectors import LabelledVectors
 from iclab.prompts.outlier_classification import OutlierClassification

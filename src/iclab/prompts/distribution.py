@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,28 +11,14 @@ from iclab.errors import InputError, check_integer
 from iclab.memory import check_memory
 from iclab.parallel import map_in_order
 from iclab.prompts.batch import Prompts
+from iclab.prompts.chunks import CHUNK, chunks_at_once, draw_together
 from iclab.prompts.stream import Stream
-
-CHUNK = 8
-"""Prompts drawn from one generator. Prompt ``i`` is row ``i % CHUNK`` of chunk ``i // CHUNK``, whatever the batch."""
 
 
 class PromptDistribution(ABC):
-    """A law of prompts. A family implements `draw_chunk`; `sample` does the rest.
-
-    One whose small operations take longer than its drawing implements `draw_chunks` too.
-    """
+    """A law of prompts. A family implements `draw_chunk`; `sample` does the rest."""
 
     ambient_dim: int
-    chunks_at_once = 1
-    """The most chunks that `sample` and Stage I draw by one call of `draw_chunks`."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """A class that says anew how one chunk is drawn draws several one by one, unless it says that anew too."""
-        super().__init_subclass__(**options)
-        if "draw_chunk" in vars(cls) and "draw_chunks" not in vars(cls):
-            cls.draw_chunks = PromptDistribution.draw_chunks
-            cls.chunks_at_once = 1
 
     @abstractmethod
     def draw_chunk(
@@ -50,25 +34,6 @@ class PromptDistribution(ABC):
         ``buffer`` is an optional ``(CHUNK, N+Q, d)`` tensor to hold the inputs, for loops that use one chunk after
         another and save the allocation.
         """
-
-    def draw_chunks(
-        self,
-        generators: Sequence[torch.Generator],
-        num_examples: int,
-        num_queries: int,
-        dtype: torch.dtype,
-        buffer: Tensor | None = None,
-    ) -> Prompts:
-        """The chunks of several generators as one batch, equal to the bit to those that `draw_chunk` draws one by one.
-
-        A family implements it where small operations cost the same for one chunk as for all, and then sets
-        ``chunks_at_once``. ``buffer`` as for `draw_chunk`, ``(len(generators) * CHUNK, N+Q, d)``.
-        """
-        if len(generators) == 1:
-            return self.draw_chunk(generators[0], num_examples, num_queries, dtype, buffer)
-        parts = buffer.split(CHUNK) if buffer is not None else [None] * len(generators)
-        chunks = zip(generators, parts, strict=True)
-        return Prompts.cat([self.draw_chunk(g, num_examples, num_queries, dtype, part) for g, part in chunks])
 
     def sample(
         self,
@@ -103,20 +68,20 @@ class PromptDistribution(ABC):
             2 * size,
         )
         first, last = start // CHUNK, (start + num_prompts - 1) // CHUNK
-        chunks = self._draw_chunks(stream, first, last - first + 1, num_examples, num_queries, dtype)
+        chunks = self._chunks(stream, first, last - first + 1, num_examples, num_queries, dtype)
         whole = chunks[0] if len(chunks) == 1 else Prompts.cat(chunks)
         offset = start - first * CHUNK
         return whole if num_prompts == whole.batch_size else whole[offset : offset + num_prompts]
 
-    def _draw_chunks(
+    def _chunks(
         self, stream: Stream, first: int, count: int, num_examples: int, num_queries: int, dtype: torch.dtype
     ) -> list[Prompts]:
         """The chunks number ``first`` to ``first + count - 1`` of a stream, in order, one or more in each batch."""
 
-        at_once = min(self.chunks_at_once, -(-count // torch.get_num_threads()))
+        at_once = min(chunks_at_once(self), -(-count // torch.get_num_threads()))
 
         def draw(group: int) -> Prompts:
             chunks = range(first + group * at_once, first + min((group + 1) * at_once, count))
-            return self.draw_chunks([stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
+            return draw_together(self, [stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
 
         return list(map_in_order(draw, -(-count // at_once)))

@@ -15,10 +15,11 @@ from torch import Tensor
 from iclab.errors import InputError, check_integer
 from iclab.links import Link, make_link
 from iclab.prompts.batch import Prompts
-from iclab.prompts.distribution import CHUNK, PromptDistribution
+from iclab.prompts.chunks import CHUNK
+from iclab.prompts.distribution import PromptDistribution
 from iclab.prompts.inputs import InputLaw
 from iclab.prompts.stream import Stream
-from iclab.prompts.values import check_finite
+from iclab.prompts.values import check_finite, is_finite
 
 _MAX_DIM = 100_000
 
@@ -121,11 +122,13 @@ class SingleIndex(PromptDistribution):
             rotation = self.rotation[:, support].T.to(dtype)
             directions = torch.cat([part @ rotation for part in latent.split(CHUNK)])  # bits depend on the rows at once
             index = (inputs * directions[:, None, :]).sum(-1)
-        # Chunk by chunk, since a user's function may round by where a number lies in its array.
-        targets = labels = torch.cat([self.link(part) for part in index.split(CHUNK)])
-        if self.noise:
-            labels = signs.to(dtype).mul_(2).sub_(1).mul_(self.noise).add_(targets)
-        check_finite(f"a label of the link {self.link.name!r} in {dtype}", labels, "scale the link, or use float64")
+        # Chunk by chunk, since a user's function may round by where a number lies in its array, or reuse its result.
+        targets = torch.empty_like(index, memory_format=torch.contiguous_format)
+        for part, out in zip(index.contiguous().split(CHUNK), targets.split(CHUNK), strict=True):
+            out.copy_(self.link(part))
+        labels = signs.to(dtype).mul_(2).sub_(1).mul_(self.noise).add_(targets) if self.noise else targets
+        for part in () if is_finite(labels) else labels.split(CHUNK):
+            check_finite(f"a label of the link {self.link.name!r} in {dtype}", part, "scale the link, or use float64")
         return Prompts(inputs, labels, num_examples, targets, directions, trusted=True)
 
     def index(self, prompts: Prompts) -> Tensor:

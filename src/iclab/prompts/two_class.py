@@ -16,7 +16,8 @@ from torch import Tensor
 
 from iclab.errors import InputError
 from iclab.prompts.arguments import one_value
-from iclab.prompts.distribution import CHUNK, PromptDistribution
+from iclab.prompts.chunks import CHUNK
+from iclab.prompts.distribution import PromptDistribution
 from iclab.prompts.outlier_prompts import OutlierPrompts, sign_of
 from iclab.prompts.outlier_rules import OutlierRules
 from iclab.prompts.stream import Stream

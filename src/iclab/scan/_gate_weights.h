@@ -7,7 +7,8 @@ TARGET static void NAME(gate_tasks)(int64_t begin, int64_t end, struct gate_job 
 {
     for (int64_t prompt = begin; prompt < end; prompt++) {
         const REAL *labels = (const REAL *)job->labels + prompt * job->examples;
-        REAL *results = (REAL *)job->results + prompt * job->examples, after = K(0);
+        REAL *results = (REAL *)job->results + prompt * job->examples;
+        double after = 0; /* in float32 equal terms would all round the same way */
         for (int64_t start = (job->examples - 1) / LANES * LANES; start >= 0; start -= LANES) {
             const int64_t count = job->examples - start < LANES ? job->examples - start : LANES;
             const VEC y = NAME(load)(labels + start, count), v = y / K(job->rho) + K(job->bias);
@@ -15,7 +16,7 @@ TARGET static void NAME(gate_tasks)(int64_t begin, int64_t end, struct gate_job 
             REAL keeps[LANES], sums[LANES] = {0};
             memcpy(keeps, &keep, sizeof keep);
             for (int64_t j = count - 1; j >= 0; j--) {
-                sums[j] = after;
+                sums[j] = (REAL)after;
                 after += keeps[j];
             }
             VEC result = NAME(at_most)(v, K(0)) - both - K(job->unit) + (NAME(load)(sums, LANES) + K(job->query));

@@ -47,8 +47,7 @@ def choose(backend: str, device: str, full: bool = True) -> str:
     name = os.environ.get(VARIABLE, "") or "auto" if backend == "auto" else backend
     if name == "auto":
         return _fastest(device, full)
-    if name not in BACKENDS:
-        raise InputError(f"backend is {name!r}; expected one of auto, {', '.join(BACKENDS)}")
+    _check_name(name)
     state = _state(name)
     if state != AVAILABLE:
         raise InputError(f"backend {name!r} is missing: {state}; or take backend='auto'")
@@ -62,7 +61,14 @@ def choose(backend: str, device: str, full: bool = True) -> str:
 
 def core_wanted() -> bool:
     """Whether the compiled core is here and the environment names no other backend."""
-    return core.FILE is not None and os.environ.get(VARIABLE, "") in ("", "auto", "c")
+    name = os.environ.get(VARIABLE, "") or "auto"
+    _check_name(name)
+    return core.FILE is not None and name in ("auto", "c")
+
+
+def _check_name(name: str) -> None:
+    if name not in ("auto", *BACKENDS):
+        raise InputError(f"backend is {name!r}; expected one of auto, {', '.join(BACKENDS)}")
 
 
 def announce(name: str, device: str) -> None:

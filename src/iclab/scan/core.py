@@ -164,11 +164,13 @@ def run(name: str, dtype: torch.dtype, job: Job, work: int) -> None:
     if pieces > 1 and (together := torch_team()) is not None:
         team = Team(ctypes.cast(function, c_void_p), ctypes.addressof(job), tasks, pieces, 0)
         together(_library().scan_team, ctypes.byref(team), threads)
-    else:
+    elif pieces > 1:
         for _ in map_in_order(piece, pieces):
             pass
+    else:
+        piece(0)
     if job.failed:
-        raise MemoryError(f"{name}: no memory for the buffers of a thread; lower the state size or the channels")
+        raise MemoryError(f"{name}: no memory for the buffers of a thread; lower the sizes of a token")
 
 
 class Pointers(Generic[AnyJob]):

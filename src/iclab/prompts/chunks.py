@@ -1,0 +1,55 @@
+"""Several chunks of a law as one batch, since small operations cost the same for one chunk as for all of them.
+
+A family that wants it has a method ``draw_chunks``, as `draw_chunk` but for a sequence of generators, whose prompts are
+the same to the bit, and a number ``chunks_at_once``. A class that says anew how one chunk is drawn is asked for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from iclab.prompts.batch import Prompts
+
+CHUNK = 8
+"""Prompts drawn from one generator. Prompt ``i`` is row ``i % CHUNK`` of chunk ``i // CHUNK``, whatever the batch."""
+
+
+def chunks_at_once(law: Any) -> int:
+    """The most chunks for one call of `draw_together`: 1 where they would be drawn one by one."""
+    return max(1, law.chunks_at_once) if _joins(law) else 1
+
+
+def draw_together(
+    law: Any,
+    generators: Sequence[torch.Generator],
+    num_examples: int,
+    num_queries: int,
+    dtype: torch.dtype,
+    buffer: Tensor | None = None,
+) -> Prompts:
+    """The chunks of the generators, in order; ``buffer``, ``(len(generators) * CHUNK, N+Q, d)``, holds the inputs."""
+    if _joins(law):
+        return law.draw_chunks(generators, num_examples, num_queries, dtype, buffer)
+    buffers = [()] * len(generators) if buffer is None else [(part,) for part in buffer.split(CHUNK)]
+    chunks = [
+        law.draw_chunk(generator, num_examples, num_queries, dtype, *part)
+        for generator, part in zip(generators, buffers, strict=True)
+    ]
+    return chunks[0] if len(chunks) == 1 else Prompts.cat(chunks)
+
+
+def _joins(law: Any) -> bool:
+    """Whether ``draw_chunks`` was written by the class that says how one chunk is drawn."""
+    owner = _owner(law, "draw_chunks")
+    return owner is not None and owner is _owner(law, "draw_chunk")
+
+
+def _owner(law: Any, name: str) -> object:
+    """Who defines a method of ``law``: a class, or the object itself."""
+    if name in getattr(law, "__dict__", ()):
+        return law
+    return next((kind for kind in type(law).__mro__ if name in vars(kind)), None)
