@@ -1,6 +1,7 @@
 """The one-layer model's gate and state by the compiled core, against sums written out in float64 and against torch."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -251,3 +252,20 @@ def test_what_the_core_does_not_serve(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ICLAB_SCAN")
     monkeypatch.setattr(core, "FILE", None)
     assert not compiled.serves(tensor)
+
+
+@pytest.mark.filterwarnings("ignore")  # tracing warns of itself, and of numbers that it takes as constants
+@pytest.mark.parametrize("which", ["log_weights", "weighted_labels"])
+def test_a_trace_holds_the_operations(which: str):
+    gate, labels = LabelGate("mamba", 0.7, -4.0), torch.randn(3, 20, generator=STREAM.at(7))
+    traced: Any = torch.jit.trace(getattr(gate, which), (labels,), check_trace=False)
+    torch.testing.assert_close(traced(2 * labels), getattr(gate, which)(2 * labels))
+
+
+def test_autocast_gives_the_same_with_and_without_gradients():
+    prompts, model = SingleIndex(4, 2, "he3").sample(STREAM, 3, 6), OneLayerMamba(4, 8)
+    recorded = Prompts(prompts.inputs.clone().requires_grad_(), prompts.labels, 6, trusted=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        one, other = model.features(prompts).degree2, model.features(recorded).degree2
+    assert torch.equal(one, other)
+    assert one.dtype == other.dtype

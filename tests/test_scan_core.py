@@ -14,7 +14,7 @@ from torch.nn.functional import conv1d, silu
 
 from iclab.errors import InputError
 from iclab.parallel import torch_team
-from iclab.scan import causal_conv, core, cpu
+from iclab.scan import causal_conv, core, cpu, selective_scan
 from iclab.scan.kernel import Options, ScanInputs
 from scan_cases import FUSED, largest_error, make, run
 
@@ -245,3 +245,40 @@ def test_an_unusual_step_touches_no_other_number(which: str, step: float, monkey
         assert largest_error(found, run(unusual.leaves(torch.float64), "reference")) < 5e-6
     else:
         assert not found["y"][0, 20, 3].isfinite()
+
+
+@pytest.mark.parametrize("which", ["avx512", "avx2", "baseline"])
+@pytest.mark.parametrize("place", [0, 5, 15])
+def test_a_rate_that_is_no_number_spoils_its_state_alone(which: str, place: int, monkeypatch: pytest.MonkeyPatch):
+    """Its channel has exponents far below -126 beside it."""
+    if which not in core.instruction_sets():
+        pytest.skip(f"no {which} on this processor or from this compiler")
+    monkeypatch.setenv("ICLAB_SCAN_SET", which)
+    A = -torch.ones(1, 16)
+    A[0, 3], A[0, place] = -245.2, torch.nan
+    ones = torch.ones(1, 4, 16)
+    arguments = (torch.ones(1, 4, 1), torch.full((1, 4, 1), 0.9), A, ones, ones)
+    found, expected = (
+        selective_scan(*arguments, delta_softplus=True, return_states=True, backend=backend)[1]
+        for backend in ("c", "reference")
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def test_powers_beyond_the_largest_number_are_infinite():
+    exponents = torch.tensor([126.0, 127.4, 127.6, 128.5, 1e6], dtype=torch.float64)
+    delta = (-exponents * torch.log(torch.tensor(2.0, dtype=torch.float64))).float()[None, None]
+    zeros = torch.zeros(1, 1, 1)
+    start = torch.ones(1, 5, 1)
+    _, last = selective_scan(
+        torch.zeros(1, 1, 5),
+        delta,
+        -torch.ones(5, 1),
+        zeros,
+        zeros,
+        initial_state=start,
+        return_last_state=True,
+        backend="c",
+    )
+    assert torch.allclose(last[0, :2, 0].double(), 2 ** exponents[:2], rtol=1e-4)
+    assert last[0, 2:, 0].isinf().all()

@@ -131,3 +131,31 @@ def test_small_ones_are_pytorchs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     x, weight, _ = draw((3, 5))
     assert torch.equal(rms_norm(x, weight, 1e-5), F.rms_norm(x, (5,), weight, 1e-5))
+
+
+@pytest.mark.parametrize("shape", [(64,), (512,), (1, 256), ()])
+def test_a_weight_of_another_shape_is_refused(shape: tuple[int, ...]):
+    with pytest.raises(RuntimeError):
+        rms_norm(torch.randn(200, 256), torch.ones(shape), 1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_compiled_transforms():
+    x, weight, tangent = (tensor.detach() for tensor in draw((6, 5)))
+
+    def value(a: Tensor) -> Tensor:
+        return rms_norm(a, weight, 0.1).pow(3).mean()
+
+    def slope(a: Tensor) -> Tensor:
+        return torch.func.jvp(value, (a,), (tangent,))[1]
+
+    for function in (slope, torch.func.grad(value), torch.func.vmap(torch.func.grad(value))):
+        torch.testing.assert_close(torch.compile(function, backend="eager")(x), function(x))
+    torch.testing.assert_close(torch.func.grad(torch.compile(value, backend="eager"))(x), torch.func.grad(value)(x))
+
+
+def test_squares_below_the_normal_numbers_count():
+    x = torch.full((4, 16), 3e-21)
+    torch.testing.assert_close(
+        rms_norm(x, torch.ones(16), 0.0), F.rms_norm(x, (16,), torch.ones(16), 0.0), rtol=0.3, atol=0
+    )

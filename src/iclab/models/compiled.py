@@ -22,9 +22,11 @@ def serves(*tensors: Tensor) -> bool:
 
 def plain(*tensors: Tensor) -> bool:
     """Whether these are numbers in the CPU's memory and nothing else: no part of a graph that is recorded, without
-    tangents, no subclass, not those of ``torch.func`` or ``torch.compile``, which stand for others, and no mode that
-    watches operations is on."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+    tangents, no subclass, not those of ``torch.func`` or ``torch.compile``, which stand for others; and whether nothing
+    watches or changes operations: a tracer, a mode, autocast."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack():
+        return False
+    if torch.is_autocast_enabled("cpu"):
         return False
     return torch._C._functorch.peek_interpreter_stack() is None and all(map(_plain, tensors))
 

@@ -96,7 +96,7 @@ INLINE void NAME(recompute)(const struct scan_job *job, int64_t row, int64_t cha
         NAME(recompute_chunk)(job, row, channel, first, length, buffers, skip, states, hold, NAME(NORMAL));
     else
         NAME(recompute_chunk)(job, row, channel, first, length, buffers, skip, states, hold, NAME(NEGATIVE));
-    REAL *grad_z = (REAL *)job->grad_z + (row * job->length + first) * job->channels + channel;
+    REAL *grad_z = z ? (REAL *)job->grad_z + (row * job->length + first) * job->channels + channel : NULL;
     for (int t = 0; z && t < length; t++) {
         const VEC gate = NAME(load)(z + t * job->z.time, count), open = NAME(sigmoid)(gate), grad = buffers->grad[t];
         NAME(store)(grad_z + t * job->channels, grad * buffers->y[t] * open * (K(1) + gate * (K(1) - open)), count);

@@ -138,7 +138,7 @@ TARGET static void NAME(convolution_tasks)(int64_t begin, int64_t end, struct co
     for (int64_t task = begin; task < end; task++) {
         const struct share share =
             share_of(job->batch, job->slabs, job->groups, job->panels, job->channels, task);
-        REAL *grad_weight = (REAL *)job->grad_weight + share.slab * (taps + 1) * width;
+        REAL *grad_weight = backward ? (REAL *)job->grad_weight + share.slab * (taps + 1) * width : NULL;
         if (backward)
             for (int64_t k = 0; k <= taps; k++)
                 memset(grad_weight + k * width + share.first_channel, 0,

@@ -20,11 +20,13 @@ INLINE void NAME(store_state)(REAL *state, const VEC *h, int64_t count, int64_t 
     }
 }
 
-/* What is known of the exponents delta A log2(e). The first two give the same bits where both are right. */
-enum NAME(range) { NAME(NORMAL), NAME(NEGATIVE), NAME(ANY) }; /* in [-126, 0]; at most 0; a negative step may be there */
+/* What is known of the exponents delta A log2(e): in [1 - BIAS, 0], where powers are normal numbers; at most 0; or that a
+ * negative step may be there. The first two give the same bits where both are right. */
+enum NAME(range) { NAME(NORMAL), NAME(NEGATIVE), NAME(ANY) };
 
-/* exp(delta A), and the gain of the zero-order hold (exp(delta A) - 1)/A. `rate` is A log2(e). A power below the normal
- * numbers is 0. A negative step makes exponents positive: beyond the largest number they are infinite. */
+/* exp(delta A), and the gain of the zero-order hold (exp(delta A) - 1)/A, which is for ANY alone. `rate` is A log2(e).
+ * A power below the normal numbers is 0. A negative step makes exponents positive: from BIAS + 1/2 on, just below the
+ * largest number, powers are infinite. */
 INLINE VEC NAME(decay)(VEC delta, VEC rate, VEC inverse, VEC *gain, const int hold, const int range)
 {
     const VEC exponent = delta * rate;
@@ -37,11 +39,10 @@ INLINE VEC NAME(decay)(VEC delta, VEC rate, VEC inverse, VEC *gain, const int ho
     if (range == NAME(NEGATIVE)) {
         const MASK gone = NAME(less)(k, NAME(all)(K(1) - BIAS));
         result = NAME(select)(gone, NAME(all)(K(0)), result);
-        less_one = NAME(select)(gone, NAME(all)(K(-1)), less_one);
     }
     if (range == NAME(ANY)) {
         const VEC infinity = NAME(all)((REAL)INFINITY);
-        const MASK beyond = NAME(less)(NAME(all)(BIAS + K(1)), exponent);
+        const MASK beyond = NAME(less)(NAME(all)(BIAS + K(0.49)), exponent);
         result = NAME(select)(beyond, infinity, result);
         less_one = NAME(select)(beyond, infinity, less_one);
     }
@@ -50,7 +51,7 @@ INLINE VEC NAME(decay)(VEC delta, VEC rate, VEC inverse, VEC *gain, const int ho
     return result;
 }
 
-/* Whether every exponent is at least -126, for steps >= 0 up to `longest` and the channels' largest rates `fastest`. */
+/* Whether every exponent is at least 1 - BIAS, for steps >= 0 up to `longest` and the channels' largest rates `fastest`. */
 INLINE int NAME(all_normal)(VEC longest, VEC fastest)
 {
     REAL lanes[LANES];
@@ -69,7 +70,7 @@ INLINE VEC NAME(load_panel)(VEC *to, const REAL *panel, const int states)
     UNROLL
     for (int n = 0; n < states; n++) {
         to[n] = NAME(load)(panel + n * PANEL, LANES);
-        lowest = NAME(smaller)(lowest, to[n]);
+        lowest = NAME(smaller)(to[n], lowest); /* NaN where the first is NaN; another NaN is passed over */
     }
     return lowest;
 }

@@ -4,7 +4,7 @@
 #define INLINE TARGET static ALWAYS_INLINE
 
 #define REAL float
-#define BITS int32_t
+#define BITS uint32_t
 #define LANES FLOAT_LANES
 #define NAME(name) JOIN(name, _float32_, SET)
 #include "_lanes.h"
@@ -22,7 +22,7 @@
 #undef BIAS
 
 #define REAL double
-#define BITS int64_t
+#define BITS uint64_t
 #define LANES DOUBLE_LANES
 #define NAME(name) JOIN(name, _float64_, SET)
 #include "_lanes.h"

@@ -58,7 +58,7 @@ INLINE VEC NAME(at_most)(VEC a, REAL high) { return NAME(smaller)(NAME(all)(high
 INLINE VEC NAME(minus_magnitude)(VEC a)
 {
     const MASK zero = {0};
-    return NAME(from_bits)(NAME(bits)(a) | (zero + (IS_FLOAT ? (BITS)INT32_MIN : (BITS)INT64_MIN)));
+    return NAME(from_bits)(NAME(bits)(a) | (zero + ((BITS)1 << (8 * sizeof(BITS) - 1))));
 }
 
 INLINE VEC NAME(load)(const REAL *from, int64_t count)
@@ -119,7 +119,8 @@ INLINE VEC NAME(exp2_less_one)(VEC f)
     return q * f;
 }
 
-/* The integer nearest to x, and 2 to that power, 0 below the normal numbers; -BIAS <= x < BIAS + 1/2.
+/* The integer nearest to x, and 2 to that power, 0 below the normal numbers; -BIAS <= x < BIAS + 1/2. For x outside, the
+ * integer is right and the power is not.
  *
  * Adding a number so large that its last bit counts ones leaves the integer plus the exponent's bias in the low bits;
  * shifted into the exponent they are the power. */

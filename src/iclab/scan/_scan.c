@@ -116,7 +116,8 @@ static void *aligned_memory(void **memory, size_t size)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define APART __attribute__((noinline))
 #define PREFETCH(address) __builtin_prefetch(address)
-#define IN_MEMORY(pointer) __asm__("" : "+r"(pointer)) /* kept there alone, and found at fixed distances from it */
+/* The compiler knows nothing of the pointer from here on: what lies at fixed distances from it is found by them. */
+#define IN_MEMORY(pointer) __asm__("" : "+r"(pointer))
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll 16")
 #else

@@ -16,23 +16,28 @@ _LEAST = 1 << 15  # numbers; fewer take less time in PyTorch's own operations th
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, differentiable any number of times.
 
+    Without the core, for few numbers, and under ``torch.compile``, ``torch.func`` and forward differentiation, which
+    know PyTorch's own operations best, it is ``torch.nn.functional.rms_norm``: the same numbers but for rounding.
+
     Args:
         x: ``(..., W)``.
         weight: ``(W,)``.
         eps: added to the mean square.
 
-    Source: arXiv 1910.07467; the same numbers as ``torch.nn.functional.rms_norm`` but for rounding.
+    Source: arXiv 1910.07467.
     """
-    fused = x.device.type == "cpu" and x.dtype == weight.dtype and x.dtype in (torch.float32, torch.float64)
-    if fused and x.numel() >= _LEAST and core_wanted() and not _transformed(x, weight):
+    if _fuses(x, weight):
         return torch.ops.iclab.rms_norm(x, weight, eps)[0]
     return F.rms_norm(x, weight.shape, weight, eps)
 
 
-def _transformed(*tensors: Tensor) -> bool:
-    """Whether ``torch.func`` or forward differentiation is at work, which know PyTorch's own operations alone."""
-    if torch.compiler.is_compiling():
+def _fuses(x: Tensor, weight: Tensor) -> bool:
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or x.device.type != "cpu":
+        return False
+    if x.dtype != weight.dtype or x.dtype not in (torch.float32, torch.float64):
+        return False
+    if x.shape[-1:] != weight.shape or x.numel() < _LEAST or not core_wanted():
         return False
     if torch._C._functorch.peek_interpreter_stack() is not None:
-        return True
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+        return False
+    return all(forward_ad.unpack_dual(tensor).tangent is None for tensor in (x, weight))
