@@ -329,6 +329,7 @@ def strange(z):
     "law",
     [
         SingleIndex(40, 1, "he3", 0.3),
+        SingleIndex(7, 3, [0.1, 0.2, 0.3, 0.1, 0.0, 0.2, 0.1, 0.1, 0.2, 0.1, 0.3, 0.1], 0.3),
         SingleIndex(40, 7, "tanh", 0.3),
         SingleIndex(40, 33, "z2exp", 0.3, rotation="random"),
         SingleIndex(40, 2, strange, 0.3, rotation="random"),

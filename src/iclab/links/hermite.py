@@ -33,6 +33,8 @@ class HermiteSeries(Link):
     HermiteSeries('hermite:0,0,0,1')
     """
 
+    sums_and_products = True
+
     def __init__(self, coefficients: Sequence[float] | np.ndarray, name: str | None = None) -> None:
         try:
             if np.iscomplexobj(coefficients):  # a conversion would drop the imaginary part

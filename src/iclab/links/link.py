@@ -43,6 +43,9 @@ class Link:
         InputError: at construction, if ``g`` is constant, not finite, or not square-integrable under ``N(0, 1)``.
     """
 
+    sums_and_products = False
+    """Whether its values are sums and products alone, which round the same wherever a number lies in its array."""
+
     def __init__(self, name: str, breakpoints: Sequence[float] = ()) -> None:
         self.name = name
         self.breakpoints = _sorted_breakpoints(breakpoints)

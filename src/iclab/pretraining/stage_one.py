@@ -21,7 +21,7 @@ from iclab.prompts.chunks import chunks_at_once, draw_together
 from iclab.scratch import Scratch
 
 _GROUP = 8  # chunks whose small products are taken together
-_CACHE = 1 << 23  # bytes of inputs drawn at once, which the last cache still holds when they are read again
+_CACHE = 1 << 24  # bytes of inputs drawn at once, which the last cache still holds when they are read again
 _inputs = Scratch()
 
 

@@ -43,7 +43,7 @@ class SingleIndex(PromptDistribution):
             that is not orthogonal, or a link that cannot be used.
     """
 
-    chunks_at_once = 4
+    chunks_at_once = 8
 
     def __init__(
         self,
@@ -122,14 +122,20 @@ class SingleIndex(PromptDistribution):
             rotation = self.rotation[:, support].T.to(dtype)
             directions = torch.cat([part @ rotation for part in latent.split(CHUNK)])  # bits depend on the rows at once
             index = (inputs * directions[:, None, :]).sum(-1)
-        # Chunk by chunk, since a user's function may round by where a number lies in its array, or reuse its result.
-        targets = torch.empty_like(index, memory_format=torch.contiguous_format)
-        for part, out in zip(index.contiguous().split(CHUNK), targets.split(CHUNK), strict=True):
-            out.copy_(self.link(part))
+        targets = self._targets(index.contiguous())
         labels = signs.to(dtype).mul_(2).sub_(1).mul_(self.noise).add_(targets) if self.noise else targets
         for part in () if is_finite(labels) else labels.split(CHUNK):
             check_finite(f"a label of the link {self.link.name!r} in {dtype}", part, "scale the link, or use float64")
         return Prompts(inputs, labels, num_examples, targets, directions, trusted=True)
+
+    def _targets(self, index: Tensor) -> Tensor:
+        """The link, chunk by chunk: a function may round by where a number lies in its array, or reuse its result."""
+        if self.link.sums_and_products:
+            return self.link(index)
+        targets = torch.empty_like(index)
+        for part, out in zip(index.split(CHUNK), targets.split(CHUNK), strict=True):
+            out.copy_(self.link(part))
+        return targets
 
     def index(self, prompts: Prompts) -> Tensor:
         """``(B, N+Q)``: the projections ``<beta, x>`` of every input."""
