@@ -75,7 +75,7 @@ INLINE VEC NAME(load_panel)(VEC *to, const REAL *panel, const int states)
     return lowest;
 }
 
-struct NAME(tokens) { /* a chunk of LANES channels: step, input, silu(z), and the places of its first token */
+struct NAME(tokens) { /* a chunk of LANES channels: delta and silu(z) of each token, and where its first one lies */
     VEC step[CHUNK], gate[CHUNK];
     const REAL *u, *delta, *z, *in, *out;
     REAL *y;
