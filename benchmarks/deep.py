@@ -115,7 +115,8 @@ def _model(name: str, length: int):
             model = Mamba(WIDTH, DEPTH)
             return model, model
         case "Mamba without the C core":
-            model = Mamba(WIDTH, DEPTH, scan_backend="torch")
+            os.environ["ICLAB_SCAN"] = "torch"  # of this process, for the norms too
+            model = Mamba(WIDTH, DEPTH)
             return model, model
         case "GPT2":
             model = GPT2(WIDTH, DEPTH, heads=HEADS, max_positions=length)

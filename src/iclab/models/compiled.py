@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from iclab.scan.backends import core_wanted
 from iclab.scan.core import GateJob, Pointers, StateJob, run
+from iclab.scan.transforms import transformed
 
 LARGEST_DIM = 512  # beyond, a product of matrices that a library cuts for all caches is faster
 
@@ -24,11 +24,9 @@ def plain(*tensors: Tensor) -> bool:
     """Whether these are numbers in the CPU's memory and nothing else: no part of a graph that is recorded, without
     tangents, no subclass, not those of ``torch.func`` or ``torch.compile``, which stand for others; and whether nothing
     watches or changes operations: a tracer, a mode, autocast."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack():
+    if transformed(*tensors) or torch._C._len_torch_dispatch_stack() or torch.is_autocast_enabled("cpu"):
         return False
-    if torch.is_autocast_enabled("cpu"):
-        return False
-    return torch._C._functorch.peek_interpreter_stack() is None and all(map(_plain, tensors))
+    return all(map(_plain, tensors))
 
 
 def _plain(tensor: Tensor) -> bool:
@@ -36,9 +34,7 @@ def _plain(tensor: Tensor) -> bool:
         return False
     if tensor.device.type != "cpu" or tensor.dtype not in (torch.float32, torch.float64):
         return False
-    if tensor.requires_grad and torch.is_grad_enabled():
-        return False
-    return forward_ad.unpack_dual(tensor).tangent is None
+    return not (tensor.requires_grad and torch.is_grad_enabled())
 
 
 def hermite_state(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
