@@ -36,6 +36,7 @@ from iclab.experiments.overrides import MAX_CELLS, parse_override, parse_overrid
         ("a=2001-01-01", "a", ("2001-01-01",), False),
         ("a=b=c", "a", ("b=c",), False),
         ("a={b: 1, c: x}", "a", ({"b": 1, "c": "x"},), False),
+        ("a.b:=3", "a.b", (3,), False),
         ("a=16,32", "a", (16, 32), True),
         ("a=1e-4, 1e-3", "a", (1e-4, 1e-3), True),
         ("a=[64],[64,256]", "a", ([64], [64, 256]), True),

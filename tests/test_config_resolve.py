@@ -11,9 +11,10 @@ import pytest
 from iclab.errors import InputError
 from iclab.experiments.catalogue import catalogue_names, load_definition
 from iclab.experiments.identity import SCHEMA_VERSION, cell_id
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolve import Cell, resolve
 from iclab.experiments.schema import dotted_names
 from iclab.experiments.validation import validate
+from iclab.runs.consistency import contradiction
 
 COIN = str(Path(__file__).parent / "kinds" / "coin.yaml")
 
@@ -77,6 +78,122 @@ def test_kind_replaces_its_section_and_other_keys_merge(tmp_path):
     assert [c.to_json()["estimator"]["kind"] for c in swept.cells] == ["mean", "clipped"]
     with pytest.raises(InputError, match=r"unknown key 'estimator.shrinkage'"):
         resolve(path, ["estimator.kind=clipped", "estimator.shrinkage=0.1"])
+
+
+PRESET = """
+title: T
+question: Q
+kind: 'coin:KIND'
+config: {coin: {bias: 0.25, limit: 9}, estimator: {kind: mean, shrinkage: 0.5}, others: {loaded: {bias: 0.9}}}
+scales:
+  laptop:
+    set: {coin: {faces: [0, 2]}}
+    grid: {seed: [0, 1], coin.bias: [0.25, 0.5]}
+  mappings:
+    grid: {coin: [{bias: 0.1}, {bias: 0.2, limit: 12}], estimator: [{shrinkage: 0.1}, {kind: clipped, bound: 3}]}
+  replaced:
+    set: {"coin:=": {faces: [0, 3]}, others: {loaded: null, "fair:=": {limit: 8}}}
+  deleted:
+    set: {others.loaded: null, coin.limit: null}
+"""
+
+
+def test_mappings_merge(tmp_path):
+    """What a mapping does not name stays: the preset's limit, faces and axis."""
+    path = write(tmp_path, PRESET)
+    resolved = resolve(path, ["coin={limit: 8}"])
+    assert resolved.grid == {"seed": [0, 1], "coin.bias": [0.25, 0.5]}
+    assert resolved.cells[0].to_json()["coin"] == {"bias": 0.25, "faces": [0.0, 2.0], "limit": 8}
+    # An axis goes where the mapping sets what it varies; the same as the dotted key.
+    fixed = resolve(path, ["coin={bias: 0.3}"])
+    assert fixed.grid == {"seed": [0, 1]}
+    assert fixed.run_id == resolve(path, ["coin.bias=0.3"]).run_id
+    new = resolve(path, ["others={unfair: {limit: 8}}", "seed=0"]).cells[0].to_json()["others"]
+    assert {name: (coin["bias"], coin["limit"]) for name, coin in new.items()} == {
+        "loaded": (0.9, None),
+        "unfair": (0.5, 8),
+    }
+
+
+def test_a_kind_in_a_mapping_replaces_its_section(tmp_path):
+    path = write(tmp_path, PRESET)
+    cell = resolve(path, ["estimator={kind: clipped, bound: 2}"]).cells[0].to_json()
+    assert cell["estimator"] == {"kind": "clipped", "bound": 2.0, "sides": "two"}
+    assert resolve(path, ["estimator={sides: one}", "estimator.kind=clipped"]).cells[0].to_json()["estimator"] == {
+        "kind": "clipped",
+        "bound": 1.5,
+        "sides": "one",
+    }
+
+
+def test_mappings_in_grids(tmp_path):
+    path = write(tmp_path, PRESET)
+    resolved = resolve(path, ["scale=mappings"])
+    found = [
+        (c["coin"]["bias"], c["coin"]["limit"], *c["estimator"].values()) for c in map(Cell.to_json, resolved.cells)
+    ]
+    assert found == [
+        (0.1, 9, "mean", 0.1),
+        (0.1, 9, "clipped", 3.0, "two"),
+        (0.2, 12, "mean", 0.1),
+        (0.2, 12, "clipped", 3.0, "two"),
+    ]
+    # The grid names what the mappings set; a kind without a key has none of it.
+    assert resolved.grid == {
+        "coin.bias": [0.1, 0.2],
+        "coin.limit": [9, 12],
+        "estimator.shrinkage": [0.1, None],
+        "estimator.kind": ["mean", "clipped"],
+        "estimator.bound": [None, 3.0],
+    }
+    assert contradiction(resolved.to_json()) == ""
+    swept = resolve(path, ["coin={bias: 0.1},{bias: 0.2, limit: 12}", "seed=0"])
+    assert [c.to_json()["coin"] for c in swept.cells] == [
+        {"bias": 0.1, "faces": [0.0, 2.0], "limit": 9},
+        {"bias": 0.2, "faces": [0.0, 2.0], "limit": 12},
+    ]
+    # A swept mapping takes the position of the preset's axis of the same key; a single one merges into each point.
+    assert resolve(path, ["scale=mappings", "coin={bias: 0.3},{}"]).grid["coin.bias"] == [0.3, 0.25]
+    assert resolve(path, ["scale=mappings", "coin={limit: 30}"]).grid["coin.bias"] == [0.1, 0.2]
+
+
+def test_replacing_and_deleting(tmp_path):
+    path = write(tmp_path, PRESET)
+    cell = resolve(path, ["coin:={bias: 0.1}", "~others.loaded"]).cells[0].to_json()
+    assert cell["coin"] == {"bias": 0.1, "faces": [0.0, 1.0], "limit": None}
+    assert cell["others"] == {}
+    cell = resolve(path, ["scale=replaced"]).cells[0].to_json()
+    assert cell["coin"] == {"bias": 0.5, "faces": [0.0, 3.0], "limit": None}
+    assert cell["others"] == {"fair": {"bias": 0.5, "faces": [0.0, 1.0], "limit": 8}}
+    swept = resolve(path, ["coin:={bias: 0.1},{limit: 8}", "seed=0"])
+    assert swept.grid == {"coin": [c.to_json()["coin"] for c in swept.cells]}
+    # An entry of a mapping is deleted by null; where null is a value, it is the value.
+    cell = resolve(path, ["scale=deleted"]).cells[0].to_json()
+    assert (cell["others"], cell["coin"]["limit"]) == ({}, None)
+    assert resolve(path, ["others={loaded: null}"]).run_id == resolve(path, ["~others.loaded"]).run_id
+    # An entry of the kind's defaults, too.
+    assert resolve(COIN, ["~others.fair"]).cells[0].to_json()["others"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["~others.loadet"], "there is no 'others.loadet' to delete, did you mean 'loaded'?"),
+        (["~coin.bias"], "'coin.bias' cannot be deleted"),
+        (["~coin"], "'coin' cannot be deleted"),
+        (["~others.loaded=3"], "expected ~ and an entry alone"),
+        (["~"], "expected ~ and an entry alone"),
+        (["others={}"], "others={} changes nothing, since a mapping merges; write others:={} to empty it"),
+        (["coin={bias: 0.1}", "coin.bias=0.2"], "'coin.bias' is set by 'coin' and by 'coin.bias'; give it once"),
+        (["coin={bias: {x: 1}}"], "unknown key 'coin.bias.x'"),
+        (["coin:={bais: 1}"], "unknown key 'coin.bais', did you mean 'coin.bias'?"),
+        (["coin:=3"], "coin is 3; expected a section with keys"),
+    ],
+)
+def test_changes_that_cannot_be_made(tmp_path, arguments, message):
+    with pytest.raises(InputError) as caught:
+        resolve(write(tmp_path, PRESET), arguments)
+    assert message in str(caught.value)
 
 
 def test_sections_by_name():

@@ -8,6 +8,9 @@
 ``seed=0..9``                sweeps 0, 1, ..., 9
 ``seed=0..4,7``              sweeps 0, 1, 2, 3, 4, 7
 ``prompts.link=he3,he4``     sweeps two texts
+``prompts={noise: 0.1}``     merges into the section: its other keys stay
+``prompts:={noise: 0.1}``    replaces the section
+``~learners.joint``          deletes an entry of a mapping
 ``--a.b=c``                  the same as ``a.b=c``
 ===========================  ==============================================
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -25,22 +28,49 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from iclab.errors import InputError
+from iclab.experiments.changes import Change, Mode, Path, changes_of
 
 MAX_CELLS = 10_000
 SCALE_KEY = "scale"
 _RANGE = re.compile(r"(-?\d{1,300})\.\.(-?\d{1,300})")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 _LARGEST = 10**300
+_DELETES = "~"
 _OPENING, _CLOSING = "([{", ")]}"
 
 
 @dataclass(frozen=True)
 class Override:
-    """``key`` takes ``values[0]``, or each of ``values`` in turn where it is an axis of the grid."""
+    """``key`` takes ``values[0]``, or each of ``values`` in turn where it is an axis of the grid.
+
+    ``mode`` says whether a mapping merges into what is there or replaces it; ``delete`` takes no value.
+    """
 
     key: str
     values: tuple[Any, ...]
     is_axis: bool
+    mode: Mode = "merge"
+
+    @property
+    def path(self) -> Path:
+        """The parts of the key."""
+        return tuple(self.key.split("."))
+
+    def changes(self, value: object) -> list[Change]:
+        """What one of the values changes."""
+        return changes_of(self.path, value, self.mode)
+
+    @property
+    def paths(self) -> set[Path]:
+        """What is set whichever of the values is taken."""
+        return set.intersection(*({change.path for change in self.changes(value)} for value in self.values))
+
+    @property
+    def swept_keys(self) -> list[str]:
+        """The keys that the values of an axis set; the axis' own where a name in a mapping has a dot."""
+        paths = dict.fromkeys(change.path for value in self.values for change in self.changes(value))
+        dotted = any("." in part for path in paths for part in path)
+        return [self.key] if dotted else [".".join(path) for path in paths]
 
 
 def parse_overrides(arguments: Iterable[str]) -> tuple[list[Override], str | None]:
@@ -67,13 +97,23 @@ def parse_overrides(arguments: Iterable[str]) -> tuple[list[Override], str | Non
 def parse_override(argument: str) -> Override:
     """One ``key=value``."""
     check_text("the argument", argument)
+    if argument.startswith(_DELETES):
+        return _deletion(argument)
     key, equals, text = argument.removeprefix("--").partition("=")
     key = key.strip()
+    key, mode = (key[:-1].rstrip(), "replace") if key.endswith(":") else (key, "merge")
     if not equals or not key or not all(key.split(".")):
         raise InputError(f"cannot read {argument!r}; expected key=value, such as prompts.ambient_dim=32")
     if not text.strip():
         raise InputError(f"{argument!r} is a grid with no cell; expected a value after '='")
-    return parse_values(key, text)
+    return replace(parse_values(key, text), mode=mode)
+
+
+def _deletion(argument: str) -> Override:
+    key, equals, _ = argument.removeprefix(_DELETES).partition("=")
+    if equals or not all(key.split(".")):
+        raise InputError(f"cannot read {argument!r}; expected ~ and an entry alone, such as ~learners.joint")
+    return Override(key, (None,), False, "delete")
 
 
 def parse_values(key: str, text: str) -> Override:

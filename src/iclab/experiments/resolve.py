@@ -11,12 +11,13 @@ from typing import Any
 
 from iclab.errors import InputError
 from iclab.experiments.catalogue import Definition, load_definition
+from iclab.experiments.changes import Change, Path, apply_changes, covers, split_mode
 from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id, run_id
 from iclab.experiments.kind import Config, ExperimentKind, total_forecast
 from iclab.experiments.nearest import did_you_mean
 from iclab.experiments.overrides import MAX_CELLS, Override, check_text, parse_overrides, parse_values
 from iclab.experiments.registry import load_kind
-from iclab.experiments.schema import assign, look_up
+from iclab.experiments.schema import look_up
 from iclab.experiments.validation import validate
 
 DEFAULT_SCALE = "laptop"
@@ -42,7 +43,7 @@ class Resolved:
         definition: where it comes from.
         kind: what measures its cells.
         scale: the name of the scale in use.
-        grid: the swept keys in order, each with its values.
+        grid: the swept keys in order, each with its values; of an axis of mappings, the keys that these set.
         cells: their product.
         run_id: hash of the science: the experiment, its kind and its cells.
     """
@@ -108,51 +109,85 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
         suggestion = did_you_mean(scale_name, definition.scales)
         raise InputError(f"{definition.name} has no scale {scale_name!r}{suggestion}; expected scale= one of {scales}")
     scale = definition.scales[scale_name]
-    preset_axes = [_preset_axis(key, values) for key, values in scale.grid.items()]
-    axes = _axes(preset_axes, overrides)
+    _check_given_once(overrides)
+    axes = _axes([_preset_axis(key, values) for key, values in scale.grid.items()], overrides)
     size = math.prod(len(axis.values) for axis in axes)
     if size > MAX_CELLS:
         raise InputError(f"the grid has {size} cells; expected at most {MAX_CELLS}")
-    user_keys = {override.key for override in overrides}
+    preset = [change for key, value in scale.set.items() for change in _preset_changes(key, value)]
+    chosen = [change for override in overrides if not override.is_axis for change in _fixed_changes(override)]
     cells: list[Cell] = []
     for point in product(*(axis.values for axis in axes)):
-        values = {axis.key: value for axis, value in zip(axes, point, strict=True)}
-        preset = {**scale.set, **{key: value for key, value in values.items() if key not in user_keys}}
-        preset = {key: value for key, value in preset.items() if key not in user_keys}
-        chosen = {override.key: values.get(override.key, override.values[0]) for override in overrides}
-        config = _configure(kind, definition, [preset, chosen])
+        of_preset, of_user = list(preset), list(chosen)
+        for axis, value in zip(axes, point, strict=True):
+            (of_user if axis in overrides else of_preset).extend(axis.changes(value))
+        config = _configure(kind, definition, [of_preset, of_user])
         if check:
             kind.check(config)
         cells.append(Cell(_identify(definition.kind, config), config))
-    grid = {axis.key: _axis_values(axis, cells) for axis in axes}
+    grid = {key: _axis_values(key, cells) for axis in axes for key in axis.swept_keys}
     _check_distinct(cells, grid)
     identity = run_id(definition.name, definition.kind, (cell.id for cell in cells))
     return Resolved(definition, kind, scale_name, grid, tuple(cells), identity)
 
 
-def _preset_axis(key: str, values: list[Any] | str) -> Override:
+def _preset_axis(name: str, values: list[Any] | str) -> Override:
+    key, mode = split_mode(name)
     if isinstance(values, str):
-        return Override(key, parse_values(key, values).values, True)
+        values = list(parse_values(key, values).values)
     if not values:
         raise InputError(f"the preset axis {key!r} is a grid with no cell; give it values")
-    return Override(key, tuple(values), True)
+    return Override(key, tuple(values), True, mode)
+
+
+def _preset_changes(name: str, value: object) -> list[Change]:
+    key, mode = split_mode(name)
+    return _fixed_changes(Override(key, (value,), False, mode))
+
+
+def _fixed_changes(override: Override) -> list[Change]:
+    """The changes of what is no axis.
+
+    Raises:
+        InputError: for an empty mapping, which merges nothing.
+    """
+    if override.values[0] == {} and override.mode == "merge":
+        key = override.key
+        raise InputError(f"{key}={{}} changes nothing, since a mapping merges; write {key}:={{}} to empty it")
+    return override.changes(override.values[0])
+
+
+def _check_given_once(overrides: list[Override]) -> None:
+    """Refuse arguments that set one key in two ways, as ``prompts={noise: 0}`` and ``prompts.noise=1``."""
+    given: dict[Path, str] = {}
+    for override in overrides:
+        paths = {change.path for value in override.values for change in override.changes(value)}
+        for path in sorted(paths & given.keys()):
+            key = ".".join(path)
+            raise InputError(f"{key!r} is set by {given[path]!r} and by {override.key!r}; give it once")
+        given |= dict.fromkeys(paths, override.key)
 
 
 def _axes(preset: list[Override], overrides: list[Override]) -> list[Override]:
-    """The preset axes with the user's in their places, then the user's further axes."""
-    by_key = {override.key: override for override in overrides}
-    kept = [by_key.get(axis.key, axis) for axis in preset]
-    preset_keys = {axis.key for axis in preset}
-    added = [override for override in overrides if override.key not in preset_keys]
-    return [axis for axis in [*kept, *added] if axis.is_axis]
+    """The preset axes with the user's in their positions, then the user's further axes.
+
+    A preset axis goes where the user sets all that it varies.
+    """
+    swept = {override.key: override for override in overrides if override.is_axis}
+    set_paths = {path for override in overrides for path in override.paths}
+    axes: list[Override] = []
+    for axis in preset:
+        if axis.key in swept:
+            axes.append(swept.pop(axis.key))
+        elif not all(covers(set_paths, change.path) for value in axis.values for change in axis.changes(value)):
+            axes.append(axis)
+    return [*axes, *swept.values()]
 
 
-def _configure(kind: ExperimentKind, definition: Definition, layers: list[dict[str, Any]]) -> Config:
+def _configure(kind: ExperimentKind, definition: Definition, layers: list[list[Change]]) -> Config:
     tree: dict[str, Any] = copy.deepcopy(definition.config)
     for layer in layers:
-        # Kinds first: setting one replaces its section, which would undo a width given before it.
-        for key in sorted(layer, key=lambda k: (k.rsplit(".", 1)[-1] != "kind", k.count("."))):
-            assign(kind.config, tree, key, layer[key])
+        apply_changes(kind.config, tree, layer)
     return validate(kind.config, tree)
 
 
@@ -164,11 +199,11 @@ def _identify(kind: str, config: Config) -> str:
         raise InputError(f"the configuration cannot be written down as JSON ({error}); mend its values") from None
 
 
-def _axis_values(axis: Override, cells: list[Cell]) -> list[Any]:
-    """The values of an axis as the cells hold them, after coercion."""
+def _axis_values(key: str, cells: list[Cell]) -> list[Any]:
+    """The values of a swept key as the cells hold them, after coercion."""
     values: dict[str, Any] = {}
     for cell in cells:
-        value = look_up(cell.to_json(), axis.key)
+        value = look_up(cell.to_json(), key)
         values.setdefault(canonical_json(value), value)
     return list(values.values())
 

@@ -1,4 +1,4 @@
-"""Walking a configuration's types: which dotted names exist, and how one of them is set.
+"""Walking a configuration's types: which dotted names exist, and what stands at one of them.
 
 A section is a `Config`. A section that comes in kinds is a union told apart by a discriminator, usually ``kind``.
 Sections may also stand in mappings (``learners.zero.kind``) and lists (``layers.0.width``).
@@ -6,7 +6,6 @@ Sections may also stand in mappings (``learners.zero.kind``) and lists (``layers
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,39 +27,6 @@ def unknown_key(key: str, model: type[BaseModel], tree: object = None) -> InputE
     sections = {name[:place] for name in names for place, letter in enumerate(name) if letter == "."}
     suggestion = did_you_mean(key, [*names, *sorted(sections)]) or f"; expected one of {', '.join(names)}"
     return InputError(f"unknown key {key!r}{suggestion}")
-
-
-def assign(model: type[BaseModel], tree: dict[str, Any], key: str, value: object) -> None:
-    """Set ``key`` in ``tree``, the raw configuration of ``model``.
-
-    Setting the discriminator of a section (``x.kind``) to another kind replaces the section by that kind's defaults;
-    everything else merges.
-
-    Raises:
-        InputError: for a name that does not exist.
-    """
-    parts = key.split(".")
-    slot = Slot((model,))
-    node: Any = tree
-    for place, part in enumerate(parts):
-        if not isinstance(node, dict | list):
-            raise unknown_key(key, model, tree)
-        parent = slot.chosen(node)
-        child = parent.child(part)
-        if child is None:
-            raise unknown_key(key, model, tree)
-        index: Any = _position(part, node, key) if isinstance(node, list) else part
-        rest = parts[place + 1 :]
-        if not rest:
-            node[index] = copy.deepcopy(value)
-            return
-        if index not in node and isinstance(node, dict):
-            node[index] = parent.default(part)
-        if rest == [child.discriminator]:
-            if not isinstance(node[index], dict) or node[index].get(rest[0]) != value:
-                node[index] = {rest[0]: value}
-            return
-        slot, node = child, node[index]
 
 
 def look_up(tree: object, key: str) -> Any:
@@ -90,9 +56,3 @@ def _names(slot: Slot, node: object, name: str) -> Iterator[str]:
             yield from _names(slot.items, item, f"{prefix}{key}")
     else:
         yield name
-
-
-def _position(part: str, node: list, key: str) -> int:
-    if not part.isdigit() or int(part) >= len(node):
-        raise InputError(f"{key!r} has {part!r} where a list of {len(node)} is; expected a position from 0")
-    return int(part)

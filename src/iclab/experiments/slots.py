@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -20,12 +20,14 @@ class Slot:
         discriminator: the field that tells the sections apart, if they come in kinds.
         items: what stands in the mapping or list here, if one may.
         anything: whether the type says nothing, so that every name below is allowed.
+        nullable: whether ``None`` may stand here.
     """
 
     sections: tuple[type[BaseModel], ...] = ()
     discriminator: str | None = None
     items: Slot | None = None
     anything: bool = False
+    nullable: bool = False
 
     def chosen(self, node: object) -> Slot:
         """The same with the section in use alone, where the discriminator in ``node`` tells."""
@@ -42,6 +44,10 @@ class Slot:
             return _slot(field.annotation, field.discriminator if isinstance(field.discriminator, str) else None)
         return self if self.anything else self.items
 
+    def is_entry(self, name: str) -> bool:
+        """Whether ``name`` is one that the user chooses, of a mapping, and no field of a section."""
+        return self._field(name) is None
+
     def default(self, name: str) -> Any:
         """The default below ``name`` as JSON values, or an empty section."""
         field = self._field(name)
@@ -56,7 +62,9 @@ class Slot:
 
 def _slot(annotation: object, discriminator: str | None = None) -> Slot:
     if annotation is Any:
-        return Slot(anything=True)
+        return Slot(anything=True, nullable=True)
+    if annotation is None or annotation is NoneType:
+        return Slot(nullable=True)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return Slot((annotation,), discriminator)
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -71,9 +79,10 @@ def _slot(annotation: object, discriminator: str | None = None) -> Slot:
             discriminator or next((m.discriminator for m in members if m.discriminator), None),
             next((m.items for m in members if m.items), None),
             any(m.anything for m in members),
+            any(m.nullable for m in members),
         )
     if origin in (list, tuple) or annotation in (list, tuple):
-        return Slot(items=_slot(arguments[0]) if arguments else Slot(anything=True))
+        return Slot(items=_slot(arguments[0]) if arguments else Slot(anything=True, nullable=True))
     if origin is dict or annotation is dict:
-        return Slot(items=_slot(arguments[1]) if arguments else Slot(anything=True))
+        return Slot(items=_slot(arguments[1]) if arguments else Slot(anything=True, nullable=True))
     return Slot()
