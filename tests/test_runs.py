@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from safetensors.numpy import load_file
 
 from iclab.errors import InputError
 from iclab.evaluation.intervals import interval
+from iclab.experiments.kind import learner_names
 from iclab.experiments.resolve import Resolved, resolve
 from iclab.lock import locked
 from iclab.runs.results import Results, load_results
@@ -137,9 +139,46 @@ def test_select(finished):
     assert len(results.select(learner="mean", bias=0.5)) == 2
     assert results.select(learner="mean", bias=0.5, num_examples=[8])["part"].tolist() == [1]
     assert set(results.select(num_examples=None)["learner"]) == {"theory"}
-    assert results.select(learner="nobody").empty
-    with pytest.raises(InputError, match="no column 'lerner', did you mean 'learner'"):
-        results.select(lerner="mean")
+    # Each value stands somewhere, if not together.
+    assert results.select(learner="theory", num_examples=8).empty
+    for filters, message in (
+        ({"lerner": "mean"}, "no column 'lerner', did you mean 'learner'?"),
+        ({"metric": "squared_eror"}, "no metric is 'squared_eror', did you mean 'squared_error'?"),
+        ({"learner": "nobody"}, "no learner is 'nobody'; expected one of 'mean', 'off by one', 'theory'"),
+        ({"learner": ["mean", "off by on"]}, "no learner is 'off by on', did you mean 'off by one'?"),
+        ({"num_examples": 5}, "no num_examples is 5; expected one of 4, 8"),
+        ({"bias": [0.5, 0.75]}, "no bias is 0.75; expected one of 0.25, 0.5"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            results.select(**filters)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "keys"),
+    [
+        # Of these models the name says what they are; there is no label in the configuration.
+        ("li2025/outlier-fraction", ["mamba", "linear"]),
+        ("oh2025/error", ["mamba", "kernel_all"]),
+    ],
+)
+def test_learners_are_found_by_key_and_by_name(experiment, keys):
+    described = resolve(experiment).to_json()
+    labels = learner_names(resolve(experiment).cells[0].config)
+    assert labels["mamba"] != "mamba"
+    both = {key: labels[key] for key in keys}
+    rows = [
+        {"cell": "c", "learner": name, "seed": 0, "num_examples": 8, "metric": "squared_error", "statistic": "mean"}
+        for name in both.values()
+    ]
+    table = pd.DataFrame(rows)
+    samples = tuple(np.full((1, 8), float(place)) for place in range(len(rows)))
+    results = Results(described, {}, table, table, samples)
+    first, second = both
+    assert results.select(learner=first)["learner"].tolist() == [both[first]]
+    assert results.select(learner=[first, both[second]])["learner"].tolist() == list(both.values())
+    assert results.difference(first, second, "squared_error").value == -1.0
+    with pytest.raises(InputError, match=re.escape(f"expected one of {both[first]!r}, {both[second]!r}")):
+        results.select(learner="zzz")
 
 
 def test_paired_difference(finished):
@@ -164,8 +203,16 @@ def test_paired_difference(finished):
     [
         (("mean", "off by one", "squared_error"), {"bias": 0.5}, "depends on part, num_examples"),
         (("mean", "off by one", "squared_error"), {"num_examples": 4}, "depends on bias; give a value"),
-        (("mean", "nobody", "squared_error"), {"bias": 0.5, "num_examples": 4}, "the learners are mean, off by one"),
-        (("mean", "theory", "bias"), {"bias": 0.5}, "no bias of 'mean'"),
+        (
+            ("mean", "nobody", "squared_error"),
+            {"bias": 0.5, "num_examples": 4},
+            "no learner is 'nobody'; expected one of 'mean', 'off by one', 'theory'",
+        ),
+        (
+            ("mean", "theory", "bias"),
+            {"bias": 0.5},
+            "with bias=0.5; expected one of the learners 'theory'",
+        ),
         (("mean", "off by one", "squared_error"), {"bais": 0.5}, "did you mean 'bias'"),
     ],
 )

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from iclab.errors import InputError
-from iclab.experiments.nearest import did_you_mean
+from iclab.experiments.nearest import alternatives
 from iclab.experiments.schema import unknown_key
 from iclab.experiments.slots import Slot
 
@@ -125,9 +125,7 @@ def _delete(path: Path, node: dict[str, Any], *, is_entry: bool) -> None:
     if not is_entry:
         raise InputError(f"{key!r} cannot be deleted: it is no entry of a mapping such as learners; give it a value")
     if path[-1] not in node:
-        names = ", ".join(map(repr, node)) or "none"
-        hint = did_you_mean(path[-1], node) or f"; the entries are {names}"
-        raise InputError(f"there is no {key!r} to delete{hint}")
+        raise InputError(f"there is no {key!r} to delete{alternatives(path[-1], node)}")
     del node[path[-1]]
 
 

@@ -53,6 +53,15 @@ class ExperimentKind:
         return seconds if 0 <= seconds < math.inf else None
 
 
+def learner_names(config: Config) -> dict[str, str]:
+    """What tables and figures call each learner of a configuration, by its key in ``learners``: the name that its
+    section has, its label, or the key."""
+    learners = getattr(config, "learners", {})
+    return {
+        key: getattr(section, "name", "") or getattr(section, "label", "") or key for key, section in learners.items()
+    }
+
+
 def total_forecast(kind: ExperimentKind, configs: Iterable[Config]) -> float | None:
     """Rough CPU seconds of some cells; ``None`` where that of one is not known."""
     total = 0.0

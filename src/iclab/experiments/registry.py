@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iclab.errors import InputError
 from iclab.experiments.kind import ExperimentKind
-from iclab.experiments.nearest import did_you_mean
+from iclab.experiments.nearest import did_you_mean, listed
 
 KINDS: dict[str, str] = {
     "alignment": "iclab.experiments.alignment:KIND",
@@ -31,7 +31,7 @@ def module_of(name: str) -> str:
     module, colon, attribute = KINDS.get(name, name).partition(":")
     if not (colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))):
         raise InputError(
-            f"unknown kind {name!r}{did_you_mean(name, KINDS)}; expected one of {', '.join(KINDS)}, "
+            f"unknown kind {name!r}{did_you_mean(name, KINDS)}; expected one of {listed(KINDS)}, "
             "or module:object for your own"
         )
     return module

@@ -14,7 +14,7 @@ from iclab.experiments.catalogue import Definition, load_definition
 from iclab.experiments.changes import Change, Path, apply_changes, covers, split_mode
 from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id, run_id
 from iclab.experiments.kind import Config, ExperimentKind, total_forecast
-from iclab.experiments.nearest import did_you_mean
+from iclab.experiments.nearest import did_you_mean, listed
 from iclab.experiments.overrides import MAX_CELLS, Override, check_text, parse_overrides, parse_values
 from iclab.experiments.registry import load_kind
 from iclab.experiments.schema import look_up
@@ -105,9 +105,10 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
     kind = load_kind(definition.kind, definition.folder)
     scale_name = scale_name or DEFAULT_SCALE
     if scale_name not in definition.scales:
-        scales = ", ".join(definition.scales)
-        suggestion = did_you_mean(scale_name, definition.scales)
-        raise InputError(f"{definition.name} has no scale {scale_name!r}{suggestion}; expected scale= one of {scales}")
+        raise InputError(
+            f"{definition.name} has no scale {scale_name!r}{did_you_mean(scale_name, definition.scales)}; "
+            f"expected scale= one of {listed(definition.scales)}"
+        )
     scale = definition.scales[scale_name]
     _check_given_once(overrides)
     axes = _axes([_preset_axis(key, values) for key, values in scale.grid.items()], overrides)

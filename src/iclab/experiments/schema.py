@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from iclab.errors import InputError
-from iclab.experiments.nearest import did_you_mean
+from iclab.experiments.nearest import did_you_mean, listed
 from iclab.experiments.slots import Slot
 
 
@@ -25,7 +25,7 @@ def unknown_key(key: str, model: type[BaseModel], tree: object = None) -> InputE
     """The error for a name that does not exist."""
     names = dotted_names(model, tree)
     sections = {name[:place] for name in names for place, letter in enumerate(name) if letter == "."}
-    suggestion = did_you_mean(key, [*names, *sorted(sections)]) or f"; expected one of {', '.join(names)}"
+    suggestion = did_you_mean(key, [*names, *sorted(sections)]) or f"; expected one of {listed(names)}"
     return InputError(f"unknown key {key!r}{suggestion}")
 
 

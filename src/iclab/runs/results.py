@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pandas as pd
 
 from iclab.errors import InputError
 from iclab.evaluation.intervals import interval
-from iclab.experiments.nearest import did_you_mean
+from iclab.experiments.kind import learner_names
+from iclab.experiments.nearest import alternatives, listed
+from iclab.experiments.registry import load_kind
+from iclab.experiments.validation import validate
 from iclab.files import write_atomic
 from iclab.runs.folder import RunFolder
 from iclab.runs.storage import read_cell
@@ -70,16 +74,18 @@ class Results:
     def select(self, **filters: object) -> pd.DataFrame:
         """Rows of the summary: ``select(learner="Ridge", num_examples=[64, 256])``; ``None`` selects missing entries.
 
+        Learners are found by their names in the tables and by their keys in the configuration.
+
         Raises:
-            InputError: for a column that does not exist.
+            InputError: for a column that does not exist, or a value that stands nowhere in its column.
         """
-        return self.summary[_mask(self.summary, filters)]
+        return self.summary[self._mask(self.summary, filters)]
 
     def difference(self, learner_a: str, learner_b: str, metric: str, **filters: object) -> Difference:
         """``learner_a - learner_b``, prompt by prompt: both saw the same prompts of each seed.
 
         Args:
-            learner_a, learner_b: names of learners.
+            learner_a, learner_b: names of learners, or their keys in the configuration.
             metric: a metric that is a mean over prompts, or exact.
             **filters: pick the place of the grid, as in `select`.
 
@@ -113,14 +119,48 @@ class Results:
 
     def _by_seed(self, learner: str, metric: str, filters: dict[str, object]) -> dict[int, int]:
         """Row of each seed."""
-        rows = self.per_seed[_mask(self.per_seed, {**filters, "learner": learner, "metric": metric})]
+        table = self.per_seed
+        mask = self._mask(table, {**filters, "learner": learner, "metric": metric})
+        rows = table[mask]
         if rows.empty:
-            known = ", ".join(map(str, self.per_seed["learner"].unique()))
-            raise InputError(f"no {metric} of {learner!r} with {filters}; the learners are {known}")
+            measured = table[self._mask(table, {**filters, "metric": metric})]["learner"].unique()
+            where = f" with {', '.join(f'{column}={value!r}' for column, value in filters.items())}" if filters else ""
+            raise InputError(f"no {metric} of {learner!r}{where}; expected one of the learners {listed(measured)}")
         free = [c for c in coordinates(rows) if rows[c].nunique(dropna=False) > 1]
         if free:
             raise InputError(f"{metric} of {learner!r} depends on {', '.join(free)}; give a value for each")
         return dict(zip(rows[SEED].tolist(), rows.index.tolist(), strict=True))
+
+    def _mask(self, table: pd.DataFrame, filters: dict[str, object]) -> pd.Series:
+        mask = pd.Series(True, index=table.index)
+        for column, wanted in filters.items():
+            if column not in table.columns:
+                raise InputError(f"no column {column!r}{alternatives(column, map(str, table.columns))}")
+            several = isinstance(wanted, Collection) and not isinstance(wanted, str)
+            chosen = pd.Series(False, index=table.index)
+            for value in wanted if several else [wanted]:
+                chosen |= self._rows_with(table[column], value)
+            mask &= chosen
+        return mask
+
+    def _rows_with(self, column: pd.Series, value: object) -> pd.Series:
+        if value is None:
+            return column.isna()
+        found = (column == value).fillna(False).astype(bool)
+        if column.name == "learner" and not found.any():
+            found = column.isin([names[value] for names in self._learner_names if value in names])
+        if not found.any():
+            known = column.dropna().unique().tolist()
+            near = alternatives(value, known) if isinstance(value, str) else f"; expected one of {listed(known)}"
+            raise InputError(f"no {column.name} is {value!r}{near}")
+        return found
+
+    @cached_property
+    def _learner_names(self) -> list[dict[str, str]]:
+        """Of each cell: what the tables call the learner of each key."""
+        folder = self.environment.get("kind_folder")
+        model = load_kind(self.experiment["kind"], Path(folder) if folder else None).config
+        return [learner_names(validate(model, cell["config"])) for cell in self.experiment["cells"]]
 
     def write_tables(self, folder: Path) -> None:
         """Write ``results.csv`` and ``summary.csv``. Numbers are written so that they read back bit for bit."""
@@ -149,19 +189,3 @@ def load_results(folder: Path | str, experiment: dict[str, Any] | None = None) -
     environment = run.read_environment()
     environment.pop("previous", None)
     return Results(experiment, environment, per_seed, summary_table(per_seed, samples), tuple(samples))
-
-
-def _mask(table: pd.DataFrame, filters: dict[str, object]) -> pd.Series:
-    mask = pd.Series(True, index=table.index)
-    for column, wanted in filters.items():
-        if column not in table.columns:
-            raise InputError(
-                f"no column {column!r}{did_you_mean(column, table.columns)}; the columns are {', '.join(table.columns)}"
-            )
-        if wanted is None:
-            mask &= table[column].isna()
-        elif isinstance(wanted, Collection) and not isinstance(wanted, str):
-            mask &= table[column].isin(list(wanted))
-        else:
-            mask &= (table[column] == wanted).fillna(False).astype(bool)
-    return mask
