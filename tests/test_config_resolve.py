@@ -237,7 +237,7 @@ def test_identity_is_blake2b_of_the_science():
 
 def test_spelling_does_not_change_ids():
     reference = resolve(COIN, ["coin.bias=1", "num_throws=32"])
-    for bias, throws in (("1.0", "32"), ("1e0", "32.0"), ("'1'", "0x20")):
+    for bias, throws in (("1.0", "32"), ("1e0", "32.0"), ("1.", "0x20")):
         assert resolve(COIN, [f"coin.bias={bias}", f"num_throws={throws}"]).run_id == reference.run_id
     assert resolve(COIN, ["estimator.kind=mean"]).run_id == resolve(COIN).run_id
     assert resolve(COIN, ["seed=1,0"]).run_id == resolve(COIN).run_id
@@ -270,6 +270,10 @@ def test_config_json_round_trip():
         (["seed=abc"], "seed is 'abc'; expected an integer"),
         (["seed=1.5"], "seed is 1.5; expected an integer"),
         (["seed=true"], "seed is True; expected a number"),
+        (["num_throws='32'"], "num_throws is '32'; expected a number"),
+        (["coin.bias='1e-400'"], "coin.bias is '1e-400'; expected a number"),
+        (["num_examples=[1,true]"], "num_examples.1 is True; expected a number"),
+        (["others.fair.bias=true"], "others.fair.bias is True; expected a number"),
         (["seed=0,x"], "seed is 'x'; expected an integer"),
         (["seed=-1"], "seed is -1; expected a value >= 0"),
         (["seed="], "'seed=' is a grid with no cell"),
@@ -306,7 +310,7 @@ def test_bad_input_says_what_to_do(arguments, message):
         ("title: [", "cannot be read as YAML"),
         ("- 1", "holds no mapping"),
         ("42", "holds no mapping"),
-        ("text", "title is missing"),
+        ("text", "holds no mapping"),
         ("", "title is missing"),
         ("{title: T, question: Q}", "kind is missing"),
         ("{title: T, question: Q, kind: 'coin:KIND', scale: {}}", "unknown key 'scale', did you mean 'scales'?"),
@@ -337,6 +341,64 @@ def test_bad_files(tmp_path, text, message):
         resolve(write(tmp_path, text))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("9" * 5000, "an integer of over 300 digits"),
+        ("010", "an octal number"),
+        ("1:30", "a number to the base 60"),
+        ("1e-400", "too small for a floating-point number"),
+        ("-0.0001e-330", "too small for a floating-point number"),
+        ("1e400", "too large for a floating-point number"),
+        ("0_e0", "for a number or not"),
+        ("1_000", "for a number or not"),
+        ("0b11", "for a number or not"),
+        ("true", "expected a number"),
+        ("yes", "expected a number"),
+        ("'3'", "expected a number"),
+        ("!!binary aGk=", "could not determine a constructor"),
+        ("!!timestamp 2001-01-01", "could not determine a constructor"),
+        ("!!int x", "is no integer"),
+        ("[" * 2000, "nested over 50 deep"),
+        ("{bias: 1, bias: 2}", "the key 'bias' stands twice"),
+        ("&a [*a]", "nested over 50 deep"),
+        ("{[1]: 2}", "is no name"),
+    ],
+)
+def test_values_that_readers_take_differently(tmp_path, value, message):
+    """In a file, in a grid of it and on the command line alike."""
+    config = f"config: {{coin: {{bias: {value}}}}}"
+    grid = f"scales: {{laptop: {{grid: {{coin.bias: [{value}]}}}}}}"
+    for number, part in enumerate((config, grid)):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(f"title: T\nquestion: Q\nkind: coin:KIND\n{part}\n")
+        with pytest.raises(InputError) as caught:
+            resolve(str(path))
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 500
+    if not value.startswith("["):
+        with pytest.raises(InputError) as caught:
+            resolve(COIN, [f"coin.bias={value}"])
+        assert len(str(caught.value)) < 500
+
+
+def test_references_in_a_file(tmp_path):
+    text = "title: T\nquestion: Q\nkind: coin:KIND\nconfig:\n  coin: &c {bias: 0.25}\n"
+    path = write(tmp_path, text + "  others: {same: *c, near: {<<: *c, limit: 9}, on: *c}\n")
+    others = resolve(path).cells[0].to_json()["others"]
+    assert {name: (coin["bias"], coin["limit"]) for name, coin in others.items()} == {
+        "same": (0.25, None),
+        "near": (0.25, 9),
+        "on": (0.25, None),
+    }
+    levels = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 10))
+    bomb = tmp_path / "bomb.yaml"
+    bomb.write_text(f"{text}  l0: &l0 [1]\n{levels}")
+    with pytest.raises(InputError, match="over 1,000,000 values"):
+        resolve(str(bomb))
 
 
 def test_numbers_of_a_file(tmp_path):
@@ -381,7 +443,7 @@ def test_every_scale_of_the_catalogue_resolves(name):
     [
         ("42\n", "holds no mapping"),
         ("- a\n", "holds no mapping"),
-        ("title: ${oc.env:HOME}\n", "reads the environment"),
+        ("title: ${oc.env:HOME}\n", "no interpolations"),
         ("title: [\n", "cannot be read as YAML"),
     ],
 )

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "iclab"
 NUMERIC = ("links", "prompts", "scan", "theory", "models", "pretraining", "estimators", "evaluation")
 NUMERIC_FILES = ("errors.py", "files.py", "lock.py", "memory.py", "parallel.py", "scratch.py")
 ALLOWED = {"torch", "numpy", "scipy", "safetensors", "iclab", *sys.stdlib_module_names}
-HEAVY = ("pydantic", "omegaconf", "pandas", "matplotlib", "jinja2", "click", "rich", "yaml", "sklearn", "transformers")
+HEAVY = ("pydantic", "pandas", "matplotlib", "jinja2", "click", "rich", "yaml", "sklearn", "transformers")
 
 
 def imported(file: Path) -> set[str]:

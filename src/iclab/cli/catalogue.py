@@ -57,7 +57,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
 
 
 def _print(resolved: Resolved) -> None:
-    from omegaconf import OmegaConf
+    import yaml
 
     from iclab.experiments.gpu_cost import ASSUMPTIONS, dollars
     from iclab.runs.progress import format_seconds
@@ -84,5 +84,5 @@ def _print(resolved: Resolved) -> None:
         click.echo(f"trainings on one GPU: about {format_seconds(resolved.gpu_seconds)}, {price} ({ASSUMPTIONS})")
     click.echo(f"folder: runs/{resolved.folder_name}")
     click.echo("config of the first cell:")
-    text = OmegaConf.to_yaml(OmegaConf.create(resolved.cells[0].to_json()))
+    text = yaml.safe_dump(resolved.cells[0].to_json(), allow_unicode=True, sort_keys=False)
     click.echo("".join(f"  {line}\n" for line in text.splitlines()), nl=False)

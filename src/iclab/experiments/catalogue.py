@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
-from yaml import YAMLError
 
 from iclab.errors import InputError
 from iclab.experiments.kind import Config
 from iclab.experiments.nearest import did_you_mean
 from iclab.experiments.validation import validate
+from iclab.experiments.yaml_values import load_yaml
 
 CATALOGUE = Path(__file__).parent
 _ENDINGS = (".yaml", ".yml")
@@ -75,20 +72,13 @@ def load_definition(name: str) -> Definition:
 
 
 def _read(path: Path, name: str, folder: Path | None) -> Definition:
-    no_mapping = f"{path} holds no mapping; expected the keys title, question, kind, config and scales"
     try:
-        text = path.read_text(encoding="utf-8")
-        if "${oc." in text:
-            raise InputError(f"{path} reads the environment by ${{oc...}}; expected values that every machine shares")
-        content = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=True)
-    except OSError as error:
-        # OmegaConf says so of a file that holds one number; an error of the system names the file.
-        if error.filename is None:
-            raise InputError(no_mapping) from None
-        raise
-    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from None
+        content = load_yaml(path.read_bytes().decode())
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read as YAML: {error}") from None
+    if content is None:
+        content = {}
     if not isinstance(content, dict):
-        raise InputError(no_mapping)
-    description = validate(Description, {str(key): value for key, value in content.items()}, f"{path}: ")
+        raise InputError(f"{path} holds no mapping; expected the keys title, question, kind, config and scales")
+    description = validate(Description, content, f"{path}: ")
     return Definition.model_construct(**dict(description), name=name, folder=folder)

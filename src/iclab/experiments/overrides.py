@@ -22,19 +22,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
 from iclab.errors import InputError
 from iclab.experiments.changes import Change, Mode, Path, changes_of
+from iclab.experiments.yaml_values import load_yaml
 
 MAX_CELLS = 10_000
 SCALE_KEY = "scale"
 _RANGE = re.compile(r"(-?\d{1,300})\.\.(-?\d{1,300})")
-_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
-_LARGEST = 10**300
 _DELETES = "~"
 _OPENING, _CLOSING = "([{", ")]}"
 
@@ -162,38 +156,10 @@ def _split(key: str, text: str) -> list[str]:
 
 
 def _read_yaml(key: str, item: str) -> Any:
-    value: Any = None
     try:
-        value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={item}"]), resolve=False)
-        reason = _objection(yaml.compose(item, Loader=yaml.SafeLoader)) or _excess(value)
-    except (YAMLError, OmegaConfBaseException, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:120]
-    if reason:
-        raise InputError(f"{key}={_cut(item)} cannot be read as YAML ({reason}); put a text in quotes")
-    return value["value"]
-
-
-def _objection(node: yaml.Node | None) -> str:
-    """What a person would read otherwise than YAML 1.1 does, or the laboratory does not resolve; empty for nothing."""
-    if isinstance(node, yaml.ScalarNode):
-        if node.tag.endswith((":int", ":float")) and ":" in node.value:
-            return f"YAML takes {node.value} for a number to the base 60"
-        if node.style is None and _LEADING_ZERO.fullmatch(node.value):
-            return f"YAML may take {node.value} for an octal number; leave out the leading 0"
-        return "no interpolations ${...}; write the value itself" if "${" in node.value else ""
-    if isinstance(node, yaml.MappingNode):
-        children = [part for pair in node.value for part in pair]
-    else:
-        children = node.value if isinstance(node, yaml.SequenceNode) else []
-    return next((found for child in children if (found := _objection(child))), "")
-
-
-def _excess(value: object) -> str:
-    """An integer that no floating-point number comes near to; empty for none."""
-    if isinstance(value, int) and abs(value) >= _LARGEST:
-        return f"an integer of over {len(str(_LARGEST)) - 1} digits; expected a smaller number"
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return next((found for child in children if (found := _excess(child))), "")
+        return load_yaml(item)
+    except ValueError as error:
+        raise InputError(f"{key}={_cut(item)} cannot be read as YAML ({error}); put a text in quotes") from None
 
 
 def check_text(what: str, text: str) -> None:

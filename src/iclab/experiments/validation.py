@@ -40,6 +40,8 @@ _EXPECTED = {
     "string_too_short": "at least {min_length} characters",
 }
 
+_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+
 
 def validate(model: type[Model], tree: dict[str, Any], where: str = "") -> Model:
     """``tree`` as a ``model``.
@@ -56,9 +58,9 @@ def validate(model: type[Model], tree: dict[str, Any], where: str = "") -> Model
         config = model.model_validate(tree)
     except ValidationError as error:
         raise InputError(where + _describe(error, model, tree)) from None
-    flag = _coerced_flag(tree, config.model_dump(), ())
-    if flag is not None:
-        raise InputError(f"{where}{'.'.join(flag[0])} is {_show(flag[1])}; expected a number")
+    coerced = _coerced(tree, config.model_dump(), ())
+    if coerced is not None:
+        raise InputError(where + coerced)
     return config
 
 
@@ -90,6 +92,8 @@ def _expected(detail: ErrorDetails, key: str) -> str:
         # Commas outside brackets sweep: who writes 16,32 for a list means this.
         example = f"[{found},{2 * found}]"
         return f"a list such as {example}: write {key}={example}"
+    if detail["type"] in _BOUNDS and isinstance(found, bool | str):
+        return "a number"
     template = _EXPECTED.get(detail["type"])
     if template is not None:
         return template.format(**detail.get("ctx", {}))
@@ -111,17 +115,18 @@ def _dotted(detail: ErrorDetails, tree: object) -> str:
     return ".".join(parts) or "the configuration"
 
 
-def _coerced_flag(raw: object, typed: object, path: tuple[str, ...]) -> tuple[tuple[str, ...], bool] | None:
-    """A ``true`` that pydantic took for the number 1."""
-    if isinstance(raw, bool):
-        return None if isinstance(typed, bool) else (path, raw)
+def _coerced(raw: object, typed: object, path: tuple[str, ...]) -> str | None:
+    """What pydantic took for something else, such as ``true`` for 1, or the string ``'1e-400'`` for 0."""
+    children: list[tuple[str, object, object]] = []
     if isinstance(raw, dict) and isinstance(typed, dict):
         children = [(str(k), raw[k], typed[k]) for k in raw if k in typed]
     elif isinstance(raw, list) and isinstance(typed, list | tuple) and len(raw) == len(typed):
         children = [(str(i), r, t) for i, (r, t) in enumerate(zip(raw, typed, strict=True))]
-    else:
-        return None
-    return next((f for name, r, t in children if (f := _coerced_flag(r, t, (*path, name))) is not None), None)
+    elif isinstance(typed, bool) and not isinstance(raw, bool):
+        return f"{'.'.join(path)} is {_show(raw)}; expected true or false"
+    elif isinstance(typed, int | float) and isinstance(raw, bool | str) and not isinstance(typed, bool):
+        return f"{'.'.join(path)} is {_show(raw)}; expected a number"
+    return next((f for name, r, t in children if (f := _coerced(r, t, (*path, name))) is not None), None)
 
 
 def _show(value: object) -> str:

@@ -16,7 +16,7 @@ from iclab.errors import InputError
 from iclab.memory import total_memory
 from iclab.runs.threads import available_cores
 
-PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "omegaconf", "pandas", "matplotlib")
+PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "pyyaml", "pandas", "matplotlib")
 
 
 def describe_environment() -> dict[str, Any]:
