@@ -151,6 +151,75 @@ def test_folder_that_cannot_be_written(capsys, tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("out", "reason"),
+    [
+        ("loop", "loop is a link that leads nowhere"),
+        ("loop/run", "loop is a link that leads nowhere"),
+        ("dangling", "dangling is a link that leads nowhere"),
+        ("dangling/run", "dangling is a link that leads nowhere"),
+        ("x" * 300, "File name too long"),
+        ("file/run", "Not a directory"),
+        ("", "the name is empty"),
+    ],
+)
+def test_folders_that_cannot_be_made(capsys, tmp_path, out, reason):
+    (tmp_path / "loop").symlink_to("back")
+    (tmp_path / "back").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "file").touch()
+    before = sorted(tmp_path.iterdir())
+    assert main(["run", COIN, "seed=0", "--engine", "inline", "--out", out]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert (error.count("\n"), len(error) < 650) == (1, True)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_errors_keep_both_ends(capsys):
+    assert main(["show", COIN, f"coin.{'b' * 3000}=1", "seed=0"]) == 2
+    error = capsys.readouterr().err
+    assert len(error) < 650
+    assert error.startswith("error: unknown key 'coin.bbb")
+    assert " ... " in error
+
+
+def test_terminals_that_lack_characters(tmp_path):
+    """As under the code page of a western Windows."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(Path(COIN).read_text().replace("Throwing coins", "T\u00e9st \u2192"), encoding="utf-8")
+    (tmp_path / "coin.py").symlink_to(Path(COIN).with_suffix(".py"))
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    for arguments, code, words in (
+        (["show", str(path)], 0, "T\u00e9st \\u2192 (Bernoulli 1713)"),
+        (["show", str(path), "seed=\u2192"], 2, "seed is '\\u2192'; expected an integer"),
+    ):
+        command = [sys.executable, "-m", "iclab", *arguments]
+        process = subprocess.run(command, capture_output=True, env=environment)
+        assert process.returncode == code
+        assert words in (process.stdout + process.stderr).decode("cp1252")
+        assert b"Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize("scale", ["../../x", "a/b", "..", "", "a\\b", "a\nb", "x" * 101])
+def test_names_of_scales_stay_inside_the_run_folder(tmp_path, capsys, scale):
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({"title": "T", "question": "Q", "kind": "alignment", "scales": {scale: {}}}))
+    assert main(["show", str(path), f"scale={scale or 'x'}"]) == 2
+    assert "a scale is " in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_names_of_files_and_entries(tmp_path, capsys):
+    (tmp_path / "coin.py").symlink_to(Path(COIN).with_suffix(".py"))
+    path = tmp_path / "a\nb.yaml"
+    path.write_text(Path(COIN).read_text())
+    assert main(["show", str(path)]) == 2
+    assert "the name of the YAML file is 'a\\nb', with '\\n'" in capsys.readouterr().err
+    assert main(["show", COIN, 'others={"a\\nb": {bias: 1}}']) == 2
+    assert "an entry of others is 'a\\nb', with '\\n'" in capsys.readouterr().err
+
+
 def test_show(capsys):
     assert main(["show", COIN, "scale=full", "coin.bias=1e-4,0.5"]) == 0
     text = capsys.readouterr().out

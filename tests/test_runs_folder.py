@@ -103,7 +103,7 @@ def test_edited_descriptions_are_refused(folder, edit, message):
         text = str(caught.value)
         assert str(folder / "config.json") in text
         assert message in text
-        assert text.endswith("; restore it or choose another --out")
+        assert text.endswith("; restore it, or run into another folder")
         assert "\n" not in text
 
 

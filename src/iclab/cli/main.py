@@ -20,7 +20,7 @@ from iclab.runs.signals import Stopped, deafen, ending, listen
 from iclab.runs.texts import one_line
 
 BAD_INPUT = 2
-_LONGEST_ERROR = 4000
+_LONGEST_ERROR = 600
 
 
 class _Ended(Exception):

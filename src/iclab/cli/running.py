@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -15,17 +15,29 @@ if TYPE_CHECKING:
     from iclab.runs.run import Outcome
 
 
+class _Folder(click.Path):
+    """A folder that may not be there yet; an empty name is refused, which would be the working folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("the name is empty; expected a folder, such as . for the working folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("run", context_settings=OVERRIDE_SETTINGS)
 @click.argument("name")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[KEY=VALUE]...")
-@click.option("--out", type=click.Path(path_type=Path), help="Run folder; by default runs/NAME-SCALE-ID.")
+@click.option("--out", type=_Folder(), help="Run folder; by default runs/NAME-SCALE-ID.")
 @click.option("--engine", type=click.Choice(["inline", "local"]), help="In this process, or on several processes.")
 @click.option("--workers", type=click.IntRange(1), help="Processes of the local engine; by default all cores.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each cell.")
 @click.option("--device", default="cpu", show_default=True, help="Of deep models: cpu, cuda, cuda:1 or mps.")
 @click.option(
     "--reuse",
-    type=click.Path(path_type=Path),
+    type=_Folder(),
     multiple=True,
     metavar="DIR",
     help="Take finished cells of the same configuration from another run; may be repeated.",
@@ -76,7 +88,7 @@ def run_command(
 
 
 @click.command("report")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=_Folder())
 @click.pass_context
 def report_command(context: click.Context, folder: Path) -> None:
     """Make the tables, figures and page of the run in DIR again from its finished cells."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import sys
@@ -22,6 +23,10 @@ def open_standard_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (stays open as long as the process)
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            # A title may hold characters that the code page of the terminal lacks: they are shown as escapes.
+            stream.reconfigure(errors="backslashreplace")
 
 
 def reader_is_gone() -> bool:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iclab.errors import InputError
 from iclab.experiments.kind import Config
+from iclab.experiments.names import check_name
 from iclab.experiments.nearest import did_you_mean
 from iclab.experiments.validation import validate
 from iclab.experiments.yaml_values import load_yaml
@@ -81,4 +82,7 @@ def _read(path: Path, name: str, folder: Path | None) -> Definition:
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no mapping; expected the keys title, question, kind, config and scales")
     description = validate(Description, content, f"{path}: ")
+    check_name("the name of the YAML file", path.stem)
+    for scale in description.scales:
+        check_name(f"{path}: a scale", scale)
     return Definition.model_construct(**dict(description), name=name, folder=folder)

@@ -58,7 +58,7 @@ def load_kind(name: str, folder: Path | None = None) -> ExperimentKind:
         raise InputError(
             f"the kind {name!r} cannot be imported ({reason}); put its module beside the YAML file or on PYTHONPATH"
             if isinstance(error, ImportError)
-            else f"the kind {name!r} cannot be imported ({reason}); mend the module {module_name}"
+            else f"the kind {name!r} cannot be imported ({reason}); fix the module {module_name}"
         ) from error
     kind = getattr(module, attribute, None)
     if not isinstance(kind, ExperimentKind):

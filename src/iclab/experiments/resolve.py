@@ -14,6 +14,7 @@ from iclab.experiments.catalogue import Definition, load_definition
 from iclab.experiments.changes import Change, Path, apply_changes, covers, split_mode
 from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id, run_id
 from iclab.experiments.kind import Config, ExperimentKind, total_forecast
+from iclab.experiments.names import check_keys
 from iclab.experiments.nearest import did_you_mean, listed
 from iclab.experiments.overrides import MAX_CELLS, Override, check_text, parse_overrides, parse_values
 from iclab.experiments.registry import load_kind
@@ -123,13 +124,14 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
         for axis, value in zip(axes, point, strict=True):
             (of_user if axis in overrides else of_preset).extend(axis.changes(value))
         config = _configure(kind, definition, [of_preset, of_user])
+        identity = _identify(definition.kind, config)
         if check:
             kind.check(config)
-        cells.append(Cell(_identify(definition.kind, config), config))
+        cells.append(Cell(identity, config))
     grid = {key: _axis_values(key, cells) for axis in axes for key in axis.swept_keys}
     _check_distinct(cells, grid)
-    identity = run_id(definition.name, definition.kind, (cell.id for cell in cells))
-    return Resolved(definition, kind, scale_name, grid, tuple(cells), identity)
+    run = run_id(definition.name, definition.kind, (cell.id for cell in cells))
+    return Resolved(definition, kind, scale_name, grid, tuple(cells), run)
 
 
 def _preset_axis(name: str, values: list[Any] | str) -> Override:
@@ -193,11 +195,14 @@ def _configure(kind: ExperimentKind, definition: Definition, layers: list[list[C
 
 
 def _identify(kind: str, config: Config) -> str:
+    content = config.model_dump(mode="json")
     try:
-        return cell_id(kind, config.model_dump(mode="json"))
+        identity = cell_id(kind, content)
     except ValueError as error:
         # What pydantic lets through where a kind allows anything: infinite numbers, halves of characters.
-        raise InputError(f"the configuration cannot be written down as JSON ({error}); mend its values") from None
+        raise InputError(f"the configuration cannot be written down as JSON ({error}); fix its values") from None
+    check_keys(content)
+    return identity
 
 
 def _axis_values(key: str, cells: list[Cell]) -> list[Any]:

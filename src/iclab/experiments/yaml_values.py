@@ -55,7 +55,11 @@ def load_yaml(text: str) -> Any:
     return value
 
 
-class _Loader(yaml.SafeLoader):
+# libyaml takes a question mark inside a flow mapping for text, PyYAML's own scanner does not.
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):
     yaml_implicit_resolvers: dict = {}  # noqa: RUF012 (of the class, as PyYAML has it)
     yaml_constructors = {  # noqa: RUF012
         tag: constructor

@@ -43,8 +43,7 @@ class RunFolder:
         Raises:
             InputError: if the folder holds something else, or another process writes to it; nothing is changed then.
         """
-        self._check(experiment)
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._make(experiment)
         with locked(self.path):
             self._check(experiment)
             self._remove_leftovers()
@@ -80,18 +79,18 @@ class RunFolder:
         try:
             config = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
-            raise InputError(f"{path} is no JSON any more; restore it or choose another --out") from None
+            raise InputError(f"{path} is no JSON any more; restore it, or run into another folder") from None
         needed = {"schema_version", "experiment", "kind", "scale", "run_id", "config", "grid", "cells"}
         if not isinstance(config, dict) or not needed <= config.keys():
-            raise InputError(f"{path} describes no run; restore it or choose another --out")
+            raise InputError(f"{path} describes no run; restore it, or run into another folder")
         if config["schema_version"] != SCHEMA_VERSION:
             raise InputError(
                 f"{path} has schema version {config['schema_version']} and this iclab writes {SCHEMA_VERSION}; "
-                "choose another --out"
+                "run the experiment into another folder"
             )
         fault = contradiction(config)
         if fault:
-            raise InputError(f"{path} was changed ({fault}); restore it or choose another --out")
+            raise InputError(f"{path} was changed ({fault}); restore it, or run into another folder")
         return config
 
     def read_environment(self) -> dict[str, Any]:
@@ -115,6 +114,16 @@ class RunFolder:
         if folder is not None and not isinstance(folder, str):
             raise InputError(f"{path} has a kind_folder that is no text; delete it to go on")
         return environment
+
+    def _make(self, experiment: dict[str, Any]) -> None:
+        """Make the folder, if it may hold this run."""
+        try:
+            self._check(experiment)
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            links = [path for path in (self.path, *self.path.parents) if _leads_nowhere(path)]
+            reason = f"{links[-1]} is a link that leads nowhere" if links else error.strerror or str(error)
+            raise InputError(f"{self.path} cannot be made a run folder ({reason}); choose another --out") from None
 
     def _check(self, experiment: dict[str, Any]) -> None:
         if not self.path.exists():
@@ -148,6 +157,13 @@ def write_json(path: Path, content: object) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     # Halves of characters, as in the name of a file that is no UTF-8, become their JSON escapes.
     write_atomic(path, text.encode("utf-8", "backslashreplace"))
+
+
+def _leads_nowhere(path: Path) -> bool:
+    try:
+        return path.is_symlink() and not path.exists()
+    except OSError:  # the name is too long, or a folder above may not be read
+        return False
 
 
 def _difference(stored: dict[str, Any], asked: dict[str, Any]) -> str:
