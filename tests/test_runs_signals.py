@@ -99,3 +99,27 @@ def test_handlers_are_given_back_and_impatience_is_ignored():
     finally:
         signal.signal(signal.SIGINT, before[0])
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_a_signal_inside_one_long_call_is_answered(tmp_path):
+    """A call of a library that never returns to Python, here a key derivation of many minutes."""
+    (tmp_path / "busy.py").write_text(
+        "import hashlib\nfrom iclab.experiments.kind import Config, ExperimentKind\n"
+        "class Seeded(Config):\n    seed: int = 0\n"
+        "def check(config):\n"
+        "    print('checking', flush=True)\n"
+        "    hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)\n"
+        "KIND = ExperimentKind(Seeded, lambda _: [], lambda _: 0.0, lambda _: None, check)\n"
+    )
+    (tmp_path / "busy.yaml").write_text("{title: T, question: Q, kind: 'busy:KIND'}")
+    command = [sys.executable, "-m", "iclab", "run", "busy.yaml", "--out", "run"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "checking\n"
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, error) == (143, "terminated\n")
+    assert not (tmp_path / "run").exists()

@@ -18,6 +18,7 @@ from iclab.cli.streams import open_standard_streams, reader_is_gone
 from iclab.errors import InputError
 from iclab.runs.signals import Stopped, deafen, ending, listen
 from iclab.runs.texts import one_line
+from iclab.runs.watch import watch
 
 BAD_INPUT = 2
 _LONGEST_ERROR = 600
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _main(arguments)
     open_standard_streams()
-    listen()
+    watch(listen())
     code = _main(None)
     deafen()
     return code

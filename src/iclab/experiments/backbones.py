@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -29,6 +30,11 @@ class MambaBackbone(Config):
         del length
         return Mamba(self.width, self.depth, state_size=self.state_size, selectivity=self.selectivity)
 
+    def kept_bytes(self, tokens: float, prompts: float) -> float:
+        """Rough bytes that a training step keeps beside the residual stream: what makes the state, and states."""
+        per_token = math.ceil(self.width / 16) + 2.0 * self.state_size
+        return 4.0 * self.depth * (3 * tokens * per_token + 2 * prompts * 2 * self.width * self.state_size)
+
     def token_seconds(self) -> float:
         """Rough seconds on one core for a token, forward and backward."""
         channels = 2 * self.width
@@ -54,6 +60,10 @@ class LinearAttentionBackbone(Config):
 
         del length
         return LinearAttention(self.width, self.depth, state_size=self.state_size)
+
+    def kept_bytes(self, tokens: float, prompts: float) -> float:
+        """Rough bytes that a training step keeps beside the residual stream: keys, queries and states."""
+        return 4.0 * self.depth * self.state_size * (6 * tokens + 2 * prompts * 2 * self.width)
 
     def token_seconds(self) -> float:
         """Rough seconds on one core for a token, forward and backward."""
@@ -88,6 +98,11 @@ class GPT2Backbone(Config):
             positions=self.positions,
             initial_std=self.initial_std,
         )
+
+    def kept_bytes(self, tokens: float, prompts: float) -> float:
+        """Nothing beside the residual stream: attention is computed in blocks."""
+        del tokens, prompts
+        return 0.0
 
     def token_seconds(self) -> float:
         """Rough seconds on one core for a token, forward and backward."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from iclab.pretraining import Curriculum, Ramp, TrainRecord
     from iclab.prompts import Prompts, SingleIndex, Stream
 
+_MOST_LAYERS = 1000
+_TEST_PROMPTS = 32  # that are measured at a time
 _CHECKPOINTS = 20  # of a training; what is lost on a crash is a part of it
 
 
@@ -111,13 +113,16 @@ class DeepLearner(Config):
         """The model with its initial weights, drawn from ``stream``; positions reach the longest test prompt."""
         import torch
 
-        from iclab.models import InContextModel
-
-        longest = max(*lengths, self.training.num_examples)
         seed = int(torch.randint(2**62, (), generator=stream.child("initial").at(0)))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return InContextModel(input_dim, self.backbone.build(2 * longest + 1), layout=self.layout)
+            return self._assemble(input_dim, lengths)
+
+    def _assemble(self, input_dim: int, lengths: list[int]) -> InContextModel:
+        from iclab.models import InContextModel
+
+        longest = max(*lengths, self.training.num_examples)
+        return InContextModel(input_dim, self.backbone.build(2 * longest + 1), layout=self.layout)
 
     def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> TrainedModel:
         """Train and return the model, on the device of this run. What is left of an earlier attempt is gone on with."""
@@ -144,7 +149,6 @@ class DeepLearner(Config):
 
     def check(self, name: str, prompts: SingleIndex, lengths: list[int]) -> None:
         """Refuse what training would refuse, before anything is trained."""
-        from iclab.memory import check_memory
         from iclab.pretraining.phases import Plan
         from iclab.pretraining.schedule import LearningRate
         from iclab.prompts import CHUNK
@@ -164,8 +168,32 @@ class DeepLearner(Config):
             LearningRate(training.learning_rate, training.steps, training.warmup_steps, training.schedule, 0.0)
         except InputError as error:
             raise InputError(f"{name}.training: {error}") from None
+        self._check_memory(name, prompts.ambient_dim, lengths)
+
+    def _check_memory(self, name: str, input_dim: int, lengths: list[int]) -> None:
+        """Refuse a model, a training step or a test that this machine cannot hold.
+
+        Parameters are counted from tensors without memory; each has a gradient and two moments of Adam.
+        """
+        import torch
+
+        from iclab.memory import check_memory
+
+        training, backbone = self.training, self.backbone
+        width, depth = backbone.width, backbone.depth
+        if depth > _MOST_LAYERS:
+            raise InputError(f"{name}.backbone.depth is {depth}; expected at most {_MOST_LAYERS}")
+        try:
+            with torch.device("meta"):
+                parameters = self._assemble(input_dim, lengths).num_parameters()
+        except InputError as error:
+            raise InputError(f"{name}.backbone: {error}") from None
+        check_memory(f"{name}.backbone ({parameters:,} parameters, with gradients and Adam)", 16.0 * parameters)
         tokens = 2.0 * training.num_examples * training.batch_size
-        check_memory(f"{name} ({tokens:.0f} tokens a step)", 80 * tokens * backbone.width * backbone.depth)
+        step = 80 * tokens * width * depth + backbone.kept_bytes(tokens, training.batch_size)
+        check_memory(f"{name} ({tokens:.0f} tokens a step)", 16.0 * parameters + step)
+        longest = max(training.num_examples * training.evaluation_prompts, max(lengths) * _TEST_PROMPTS)
+        check_memory(f"{name} ({2 * longest} tokens to predict at once)", 4.0 * parameters + 80.0 * longest * width)
 
     def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
         """Rough seconds on one core, training and evaluation."""

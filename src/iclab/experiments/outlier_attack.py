@@ -55,19 +55,23 @@ def check(config: OutlierAttackConfig) -> None:
     names = [section.name for section in config.learners.values()]
     if len(set(names)) < len(names):
         raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
+    _check_size(config)
     law = config.prompts.build(config.seed)
     for key, section in config.learners.items():
         section.check(f"learners.{key}", config.prompts, config.seed)
     if len(set(config.sizes)) < len(config.sizes):
         raise InputError(f"sizes are {config.sizes}; expected distinct sizes")
     try:
-        tested = config.test.build(law)
+        config.test.build(law)
     except InputError as error:
         raise InputError(f"test: {error}") from None
     _check_ignored(config)
-    count, length = config.prompts_per_task * len(tested.task_pairs), config.test.num_examples
+
+
+def _check_size(config: OutlierAttackConfig) -> None:
+    count, length = config.prompts_per_task * config.prompts.num_tasks(config.test.tasks), config.test.num_examples
     deep = max(section.depth for section in config.learners.values()) > 1
-    numbers = 16.0 * count * length * (length * (length if deep else 1) + 4 * law.ambient_dim)
+    numbers = 16.0 * count * length * (length * (length if deep else 1) + 4 * config.prompts.ambient_dim)
     check_bytes("prompts_per_task", config.prompts_per_task, numbers)
     check_duration("prompts_per_task", config.prompts_per_task, seconds(config))
 
@@ -88,10 +92,7 @@ def _check_ignored(config: OutlierAttackConfig) -> None:
 
 def seconds(config: OutlierAttackConfig) -> float:
     """Rough CPU seconds of a cell."""
-    patterns = config.prompts.relevant
-    tasks = {"all": patterns * (patterns - 1), "cycle": patterns}
-    number = config.test.tasks if isinstance(config.test.tasks, int) else len(config.test.tasks)
-    count = config.prompts_per_task * (tasks[config.test.tasks] if isinstance(config.test.tasks, str) else number)
+    count = config.prompts_per_task * config.prompts.num_tasks(config.test.tasks)
     length, dim = config.test.num_examples, config.prompts.ambient_dim
     attack = 0.0
     for section in config.learners.values():

@@ -19,17 +19,18 @@ _MOST_POINTS = 10_000
 def check(config: OutlierErrorConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
     _check_axes(config)
+    points = list(config.points())
+    # Sizes first: the patterns of a law that cannot be meant take minutes to draw.
+    _check_size(config, points)
     law = config.prompts.build(config.seed)
     _check_labels(config)
     for name, section in config.learners.items():
         section.check(f"learners.{name}", config.prompts, config.seed)
-    points = list(config.points())
     for point in points:
         try:
             point.law.build(law)
         except InputError as error:
             raise InputError(f"the test law {_told(point)}: {error}") from None
-    _check_size(config, points)
 
 
 def _check_axes(config: OutlierErrorConfig) -> None:
@@ -65,7 +66,7 @@ def _check_labels(config: OutlierErrorConfig) -> None:
 
 def _check_size(config: OutlierErrorConfig, points: list[TestPoint]) -> None:
     longest = max(point.law.num_examples for point in points)
-    prompts = _num_tasks(config) * config.prompts_per_task
+    prompts = config.prompts.num_tasks(config.test.tasks) * config.prompts_per_task
     length = longest + config.num_queries
     check_prompts_fit("prompts_per_task", prompts, length, config.prompts.ambient_dim)
     samples = 8.0 * len(config.learners) * len(points)
@@ -77,15 +78,8 @@ def _told(point: TestPoint) -> str:
     return ", ".join(f"{key}={value}" for key, value in point.keys.items()) or "of the section test"
 
 
-def _num_tasks(config: OutlierErrorConfig) -> int:
-    tasks, patterns = config.test.tasks, config.prompts.relevant
-    if isinstance(tasks, str):
-        return patterns * (patterns - 1) if tasks == "all" else patterns
-    return tasks if isinstance(tasks, int) else len(tasks)
-
-
 def _testing_seconds(config: OutlierErrorConfig) -> float:
-    dim, tasks = config.prompts.ambient_dim, _num_tasks(config)
+    dim, tasks = config.prompts.ambient_dim, config.prompts.num_tasks(config.test.tasks)
     prompts = tasks * config.prompts_per_task
     total = 0.0
     for point in config.points():

@@ -73,6 +73,12 @@ def check(config: OutlierGatesConfig) -> None:
     names = [section.name for section in config.learners.values()]
     if len(set(names)) < len(names):
         raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
+    depth = max(section.depth for section in config.learners.values())
+    readers = 1 if depth == 1 else config.test.num_examples
+    check_prompts_fit(
+        "num_prompts", config.num_prompts * readers, config.test.num_examples, config.prompts.ambient_dim + depth
+    )
+    check_duration("num_prompts", config.num_prompts, seconds(config))
     law = config.prompts.build(config.seed)
     for key, section in config.learners.items():
         if section.kind != "gated":
@@ -101,10 +107,6 @@ def check(config: OutlierGatesConfig) -> None:
             config.law(size).build(law)
         except InputError as error:
             raise InputError(f"test: {error}") from None
-    depth = max(section.depth for section in config.learners.values())
-    readers = 1 if depth == 1 else config.test.num_examples
-    check_prompts_fit("num_prompts", config.num_prompts * readers, config.test.num_examples, law.ambient_dim + depth)
-    check_duration("num_prompts", config.num_prompts, seconds(config))
 
 
 def seconds(config: OutlierGatesConfig) -> float:

@@ -5,6 +5,8 @@ The defaults are the paper's constants where it states them; the documentation g
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -57,9 +59,24 @@ class OutlierPromptsSection(Config):
 
     def build(self, seed: int) -> OutlierClassification:
         """The training law; its patterns, and a random set of tasks, are drawn from ``seed``."""
-        from iclab.prompts import OutlierClassification
+        # An orthogonal matrix with its decomposition, and a pair of integers for each task.
+        check_bytes("prompts.ambient_dim", self.ambient_dim, 24.0 * self.ambient_dim**2)
+        check_bytes("prompts.relevant", self.relevant, 150.0 * self.num_tasks(self.tasks))
+        return _law(self.model_dump_json(), seed)
 
-        return OutlierClassification(**self.model_dump(), seed=seed)
+    def num_tasks(self, tasks: Tasks) -> int:
+        """How many ``tasks`` are, over these patterns."""
+        if isinstance(tasks, str):
+            return self.relevant * (self.relevant - 1) if tasks == "all" else self.relevant
+        return tasks if isinstance(tasks, int) else len(tasks)
+
+
+@lru_cache(maxsize=1)
+def _law(settings: str, seed: int) -> OutlierClassification:
+    """A law is a value: all learners of a cell share one, whose patterns take a while to draw in many dimensions."""
+    from iclab.prompts import OutlierClassification
+
+    return OutlierClassification(**json.loads(settings), seed=seed)
 
 
 class TrainingChanges(Config):
@@ -182,10 +199,6 @@ class AttentionLearner(Config):
 
     def check(self, key: str, prompts: OutlierPromptsSection, seed: int = 0) -> None:
         """Refuse what cannot be trained, naming the ``key`` of this section."""
-        try:
-            self.training_law(prompts, seed)
-        except InputError as error:
-            raise InputError(f"{key}.law: {error}") from None
         training, dim = self.training, prompts.ambient_dim
         tokens = float(training.batch_size * (training.num_examples + 1))
         readers = 1 if self.depth == 1 else training.num_examples + 1
@@ -194,6 +207,10 @@ class AttentionLearner(Config):
         attention = 16.0 * self.depth * training.batch_size * training.num_examples * readers
         check_bytes(f"{key}.training.num_examples", training.num_examples, attention)
         check_duration(f"{key}.training.steps", training.steps, self.seconds(prompts))
+        try:
+            self.training_law(prompts, seed)
+        except InputError as error:
+            raise InputError(f"{key}.law: {error}") from None
 
     def seconds(self, prompts: OutlierPromptsSection) -> float:
         """Rough seconds of the training on one core."""

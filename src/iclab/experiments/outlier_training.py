@@ -93,6 +93,11 @@ def check(config: OutlierTrainingConfig) -> None:
     for axis, values in config.vary.model_dump().items():
         if len(set(values)) < len(values):
             raise InputError(f"vary.{axis} is {values}; expected distinct values")
+    length = max(section.training.num_examples for section in config.learners.values())
+    check_bytes(
+        "probe_prompts", config.probe_prompts, 32.0 * config.probe_prompts * length * config.prompts.ambient_dim
+    )
+    check_duration("learners", len(config.learners), seconds(config))
     for point in points_of(config):
         try:
             point.prompts.build(config.seed)
@@ -104,11 +109,6 @@ def check(config: OutlierTrainingConfig) -> None:
                     f"learners.{key}.law.outlier_fraction is set and vary.outlier_fraction too; leave one of them unset"
                 )
             point.learner(section).check(f"learners.{key}", point.prompts, config.seed)
-    length = max(section.training.num_examples for section in config.learners.values())
-    check_bytes(
-        "probe_prompts", config.probe_prompts, 32.0 * config.probe_prompts * length * config.prompts.ambient_dim
-    )
-    check_duration("learners", len(config.learners), seconds(config))
 
 
 def _check_ignored(config: OutlierTrainingConfig) -> None:

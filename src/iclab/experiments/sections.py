@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iclab.errors import InputError
 from iclab.experiments.kind import Config
+from iclab.experiments.limits import check_bytes
 
 if TYPE_CHECKING:
     from iclab.links import Link
@@ -39,6 +40,8 @@ class SingleIndexPrompts(Config):
         """The prompt distribution; its support and rotation are drawn from ``seed``."""
         from iclab.prompts import InputLaw, SingleIndex
 
+        if self.rotation is not None:
+            check_bytes("prompts.ambient_dim", self.ambient_dim, 24.0 * self.ambient_dim**2)
         return SingleIndex(
             self.ambient_dim,
             self.intrinsic_dim,
