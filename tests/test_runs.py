@@ -242,7 +242,7 @@ def test_deleted_cells_are_computed_again(finished, copy):
     assert before.keys() == after.keys()
     changed = {name for name in before if before[name] != after[name]}
     records = {f"cells/{c.id}/cell.json" for c in resolved.cells[1:3]}
-    assert changed <= records | {"lock", "environment.json", "report.html"}
+    assert changed <= records | {"lock", "environment.json", "report.html", "report.json"}
     environment = json.loads(after["environment.json"])
     assert environment["cells"] == 2
     assert [e["cells"] for e in environment["previous"]] == [4]

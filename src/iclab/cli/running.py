@@ -71,9 +71,18 @@ def run_command(
     # Before anything imports NumPy or torch: their libraries read it once.
     set_thread_variables(threads, os.environ)
     from iclab.experiments.resolve import resolve
+    from iclab.runs.finished import finished_report
+
+    resolved = resolve(name, check_overrides(context, overrides), check=False)
+    # Options that say how cells are computed are looked at, too, where none is left to compute.
+    plain = engine is None and workers is None and device == "cpu" and not reuse
+    page = finished_report(resolved, out) if plain else None
+    if page is not None:
+        print_path(page)
+        return
+    resolved.check()
     from iclab.runs.run import run_experiment
 
-    resolved = resolve(name, check_overrides(context, overrides))
     outcome = run_experiment(
         resolved, out, engine=engine, workers=workers, threads=threads, device=device, reuse=reuse, quiet=quiet
     )

@@ -72,6 +72,15 @@ class Resolved:
         """Rough seconds of all trainings of deep models on one GPU; zero without any."""
         return sum(self.kind.gpu_seconds(cell.config) for cell in self.cells)
 
+    def check(self) -> None:
+        """Ask the kind whether the mathematics and this machine allow each cell. May import the numeric libraries.
+
+        Raises:
+            InputError: for the first that they do not.
+        """
+        for cell in self.cells:
+            self.kind.check(cell.config)
+
     def to_json(self) -> dict[str, Any]:
         """What ``config.json`` of a run folder holds; ``config`` is that of the first cell."""
         return {
@@ -124,14 +133,14 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
         for axis, value in zip(axes, point, strict=True):
             (of_user if axis in overrides else of_preset).extend(axis.changes(value))
         config = _configure(kind, definition, [of_preset, of_user])
-        identity = _identify(definition.kind, config)
-        if check:
-            kind.check(config)
-        cells.append(Cell(identity, config))
+        cells.append(Cell(_identify(definition.kind, config), config))
     grid = {key: _axis_values(key, cells) for axis in axes for key in axis.swept_keys}
     _check_distinct(cells, grid)
     run = run_id(definition.name, definition.kind, (cell.id for cell in cells))
-    return Resolved(definition, kind, scale_name, grid, tuple(cells), run)
+    resolved = Resolved(definition, kind, scale_name, grid, tuple(cells), run)
+    if check:
+        resolved.check()
+    return resolved
 
 
 def _preset_axis(name: str, values: list[Any] | str) -> Override:

@@ -28,12 +28,12 @@ def code_version(kind: str) -> str | None:
     Args:
         kind: its name, as the registry reads it; the kind is loaded.
     """
-    module = sys.modules[module_of(kind)]
-    if module.__file__ is None:
+    beside = sources_beside(kind)
+    if not beside:
         return None
     package = Path(iclab.__file__).parent
     sources = {f"iclab/{path.relative_to(package).as_posix()}": path for path in _numeric(package)}
-    sources |= {f"kind/{path.name}": path for path in _beside(Path(module.__file__))}
+    sources |= {f"kind/{path.name}": path for path in beside}
     digest = hashlib.blake2b(digest_size=8)
     for name, path in sorted(sources.items()):
         try:
@@ -42,6 +42,12 @@ def code_version(kind: str) -> str | None:
             return None
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def sources_beside(kind: str) -> set[Path]:
+    """The file of a loaded kind's module with those of its folder that it imports; none where it has no file."""
+    module = sys.modules[module_of(kind)]
+    return set() if module.__file__ is None else _beside(Path(module.__file__))
 
 
 def _numeric(package: Path) -> Iterator[Path]:

@@ -17,6 +17,7 @@ from iclab.experiments.resolve import Cell, Resolved
 from iclab.experiments.safe_reading import read_and_draw
 from iclab.runs.code_version import code_version
 from iclab.runs.executors import Job, run_inline, run_local
+from iclab.runs.finished import write_stamp
 from iclab.runs.folder import TRAININGS, RunFolder
 from iclab.runs.payload import Failed
 from iclab.runs.place import Place
@@ -227,6 +228,8 @@ def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dic
         results.write_tables(run.path)
         read = load_kind(experiment["kind"]).read
         report, note = read_and_draw(read, lambda reading: build_report(results, run.path, reading), results)
+        if finished == total and not note:
+            write_stamp(run, experiment)
     elif not failed:
         raise InputError(f"{shown} has no finished cell; run the experiment first")
     return Outcome(shown, total, finished, failed, report and shown / report.name, note)

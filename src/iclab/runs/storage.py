@@ -6,16 +6,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load
+from typing import TYPE_CHECKING, Any
 
 from iclab.errors import InputError
 from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id
 from iclab.files import write_atomic
-from iclab.runs.payload import Failed, Measured
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from iclab.runs.payload import Failed, Measured
 
 RECORD, VALUES, ERROR = "cell.json", "values.safetensors", "error.txt"
 _DESCRIBED = {"learner", "metric", "statistic", "num_examples", "keys"}
@@ -64,14 +64,14 @@ def is_finished(folder: Path) -> bool:
     return (folder / RECORD).exists()
 
 
-def read_cell(folder: Path) -> StoredCell:
-    """The finished cell in ``folder``.
+def verify_cell(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """The record and the file of samples of the finished cell in ``folder``, by their checksum as they were written.
 
     Raises:
-        InputError: if anything in it was changed since it was written.
+        InputError: if anything in it was changed since.
     """
     record_path, values_path = folder / RECORD, folder / VALUES
-    advice = f"delete {folder} to recompute it"
+    advice = _advice(folder)
     try:
         record = json.loads(record_path.read_bytes())
         values = values_path.read_bytes()
@@ -96,6 +96,22 @@ def read_cell(folder: Path) -> StoredCell:
         raise InputError(f"{record_path} holds the configuration of another cell ({identity}); {advice}")
     if record["checksum"] != checksum:
         raise InputError(f"{values_path} or {record_path} was changed or cut (its checksum differs); {advice}")
+    return record, values
+
+
+def read_cell(folder: Path) -> StoredCell:
+    """The finished cell in ``folder``.
+
+    Raises:
+        InputError: if anything in it was changed since it was written.
+    """
+    import numpy as np
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    record, values = verify_cell(folder)
+    record_path, values_path = folder / RECORD, folder / VALUES
+    advice = _advice(folder)
     try:
         tensors = load(values)
     except SafetensorError:
@@ -107,6 +123,10 @@ def read_cell(folder: Path) -> StoredCell:
     # Stored as measured; means over prompts are taken in double precision whatever that was.
     samples = [tensors[str(number)].astype(np.float64) for number in range(len(measurements))]
     return StoredCell(record, samples)
+
+
+def _advice(folder: Path) -> str:
+    return f"delete {folder} to recompute it"
 
 
 def _checksum(record: dict[str, Any], values: bytes) -> str:

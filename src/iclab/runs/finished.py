@@ -1,0 +1,83 @@
+"""Whether a finished run has all that it could be asked for: then repeating it computes and draws nothing.
+
+``report.json`` says what the tables, the figures and the page were made from, and the checksum of each. This module
+loads no numeric library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import iclab
+from iclab.errors import InputError
+from iclab.experiments.identity import digest
+from iclab.experiments.resolve import Resolved
+from iclab.files import write_atomic
+from iclab.runs.code_version import sources_beside
+from iclab.runs.environment import package_versions
+from iclab.runs.folder import CONFIG, ENVIRONMENT, RunFolder
+from iclab.runs.storage import verify_cell
+
+STAMP, PAGE = "report.json", "report.html"
+_MADE = ("results.csv", "summary.csv", PAGE, "figures/*")
+
+
+def finished_report(resolved: Resolved, folder: Path | None) -> Path | None:
+    """The page of a run of which nothing is left to do; ``None`` where something is missing, or was made otherwise.
+
+    Raises:
+        InputError: for a cell that was changed since it was written, as `run_experiment` raises it.
+    """
+    shown = folder if folder is not None else Path("runs") / resolved.folder_name
+    run = RunFolder(shown.absolute())
+    experiment = json.loads(json.dumps(resolved.to_json()))
+    try:
+        stamp = json.loads((run.path / STAMP).read_bytes())
+        if json.loads((run.path / CONFIG).read_bytes()) != experiment:
+            return None
+    except (OSError, ValueError, RecursionError):
+        return None
+    if len(run.finished(experiment)) < len(resolved.cells):
+        return None
+    return shown / PAGE if stamp == _stamp(run, experiment) else None
+
+
+def write_stamp(run: RunFolder, experiment: dict[str, Any]) -> None:
+    """Note what the tables and the page of a complete run were made from."""
+    content = _stamp(run, json.loads(json.dumps(experiment)))
+    write_atomic(run.path / STAMP, json.dumps(content, indent=1) + "\n")
+
+
+def _stamp(run: RunFolder, experiment: dict[str, Any]) -> dict[str, Any]:
+    cells = [verify_cell(run.cell(entry["id"]))[0]["checksum"] for entry in experiment["cells"]]
+    made = sorted(path for pattern in _MADE for path in run.path.glob(pattern) if path.is_file())
+    return {
+        "inputs": digest([experiment, cells, _checksum(run.path / ENVIRONMENT)], 16),
+        "code": _code(experiment["kind"]),
+        "made": {path.relative_to(run.path).as_posix(): _checksum(path) for path in made},
+    }
+
+
+def _code(kind: str) -> str:
+    """Of the whole package, a user's kind with the modules beside it, and the libraries that compute and draw."""
+    package = Path(iclab.__file__).parent
+    sources = {path.relative_to(package).as_posix(): path for path in _files(package)}
+    sources |= {f"kind/{path.name}": path for path in sources_beside(kind)}
+    return digest([package_versions(), {name: _checksum(path) for name, path in sorted(sources.items())}], 16)
+
+
+def _files(package: Path) -> Iterator[Path]:
+    return (path for path in package.rglob("*") if path.suffix in (".py", ".j2", ".css", ".c", ".h"))
+
+
+def _checksum(path: Path) -> str:
+    try:
+        return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); make it readable or delete it") from None
