@@ -55,3 +55,8 @@ def test_parameters_are_counted_without_memory():
     assert torch.equal(torch.random.get_rng_state(), before)
     with torch.device("meta"):
         assert section._assemble(8, [32]).num_parameters() == trained
+
+
+def test_a_clip_that_single_precision_lacks_is_refused():
+    with pytest.raises(InputError, match=r"learners\.identity\.clip is 1e\+308; expected a value <= 1e\+30"):
+        resolve("oh2025/error", ["learners.identity.clip=1e308"])

@@ -68,7 +68,7 @@ class Gate(Config):
     rho: float = Field(0.3, ge=1e-6, le=1e6)
     b: float | None = Field(-15.0, gt=-1e4, lt=1e4)
     bias_scale: float = Field(3.0, gt=0, lt=1e4)
-    clip: float | None = Field(None, gt=0)
+    clip: float | None = Field(None, gt=0, le=1e30)
 
     def build(self, ambient_dim: int, width: int = 512, embedding: str = "hermite2") -> OneLayerMamba:
         """A one-layer model with this gate, not yet pretrained."""
