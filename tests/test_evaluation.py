@@ -19,7 +19,6 @@ from iclab.evaluation import (
     scaling_slope,
     support_auc,
 )
-from iclab.evaluation import examples_to_reach as reach
 from iclab.links import make_link
 from iclab.models import OneLayerMamba, StateBlocks, block_degrees, embedding_dim, in_support
 from iclab.prompts import Prompts, SingleIndex, Stream
@@ -371,22 +370,6 @@ def test_a_level_outside_zero_and_one_is_refused():
 def test_a_slope_of_one_point_is_refused(x, y):
     with pytest.raises(InputError, match="two usable points"):
         scaling_slope(x, np.array(y))
-
-
-def test_the_length_that_reaches_an_error():
-    lengths = [0, 4, 16, 64]
-    # The power law 2/N passes 0.2 at N = 10, exactly on log-log axes.
-    errors = [5.0, 0.5, 0.125, 0.03125]
-    assert reach(lengths, errors, 0.2) == pytest.approx(10.0)
-    assert reach(lengths, errors, 0.5) == 4.0
-    assert reach(lengths, errors, 9.0) == 0.0
-    assert np.isnan(reach(lengths, errors, 0.01))
-    with pytest.raises(InputError, match="increasing"):
-        reach([4, 4], [1.0, 0.5], 0.7)
-    with pytest.raises(InputError, match="do not match"):
-        reach([4, 8], [1.0], 0.7)
-    with pytest.raises(InputError, match="target"):
-        reach(lengths, errors, 0.0)
 
 
 @pytest.mark.parametrize(

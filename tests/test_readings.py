@@ -187,7 +187,8 @@ def test_coverage_of_few_seeds_is_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([0.2, 0.5, 0.95], "reaches 0.9 at N = 64"),
+        ([0.2, 0.5, 0.95], "reaches 0.9 between N = 32 and 64"),
+        ([0.95, 0.96, 0.97], "already at N = 16, the shortest computed"),
         ([0.2, 0.5, 0.6], "0.6 and still changing"),
         ([0.2, 0.6, 0.6], "decay holds it at 0.6"),
         ([0.0, 0.0, 0.0], "zero at every N"),

@@ -1,4 +1,4 @@
-"""Scaling laws: slopes on log-log axes with an interval, and the context length that reaches an error."""
+"""Scaling laws: slopes on log-log axes with an interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student_t
 
-from iclab.errors import InputError, check_positive
+from iclab.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,3 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
     error = np.sqrt((residual @ residual) / (points - 2) / (centred @ centred))
     margin = student_t.ppf((1 + level) / 2, points - 2) * error
     return Slope(slope, slope - margin, slope + margin, intercept, level, "regression", points)
-
-
-def examples_to_reach(num_examples: Sequence[int], errors: Sequence[float], target: float) -> float:
-    """The context length at which an error curve first reaches ``target``, interpolated on log-log axes.
-
-    NaN where the curve never does; the first length where it starts at or below the target.
-    """
-    target = check_positive("target", target)
-    lengths, values = np.asarray(num_examples, dtype=float), np.asarray(errors, dtype=float)
-    if len(lengths) != len(values) or (np.diff(lengths) <= 0).any():
-        raise InputError("num_examples and errors do not match; expected as many errors as increasing lengths")
-    reached = np.flatnonzero(values <= target)
-    if len(reached) == 0:
-        return float("nan")
-    i = int(reached[0])
-    if i == 0 or lengths[i - 1] <= 0:
-        return float(lengths[i])
-    x0, x1 = np.log(lengths[i - 1 : i + 1])
-    y0, y1 = np.log(np.maximum(values[i - 1 : i + 1], 1e-300))
-    return float(np.exp(x0 + (x1 - x0) * (np.log(target) - y0) / (y1 - y0)))

@@ -188,7 +188,11 @@ def curve_end(curve: pd.DataFrame) -> str:
         return "is zero at every N: this link has no degree-1 signal, gated or not"
     reached = curve[curve["value"].abs() >= 0.9]
     if len(reached):
-        return f"reaches 0.9 at N = {int(reached.iloc[0]['num_examples']):,}"
+        first = int(reached.iloc[0]["num_examples"])
+        if first == curve.iloc[0]["num_examples"]:
+            return f"is at 0.9 already at N = {first:,}, the shortest computed"
+        before = int(curve[curve["num_examples"] < first]["num_examples"].iloc[-1])
+        return f"reaches 0.9 between N = {before:,} and {first:,}"
     beyond = f"does not reach 0.9 up to N = {n:,}"
     octave = curve[curve["num_examples"] >= n / 2]["value"]
     if len(octave) > 1 and octave.max() - octave.min() <= _FLAT * abs(value):
