@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from iclab.errors import InputError
+from iclab.evaluation.intervals import check_level
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
 
     Args:
         x: ``(k,)`` positive, at least two different values.
-        y: ``(k,)``, or ``(seeds, k)``; columns with an entry that is not finite and positive are left out.
+        y: ``(k,)``, or ``(seeds, k)`` with at least one seed; columns with an entry that is not finite and positive, or
+            an x that is not, are left out.
         level: coverage of the interval.
 
     With several seeds each gives a slope; the result is their mean, with Student's interval over seeds (kind
@@ -49,11 +51,12 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
     """
     values = np.atleast_2d(np.asarray(y, dtype=float))
     places = np.asarray(x, dtype=float)
-    if values.shape[1] != len(places):
-        raise InputError(f"x has {len(places)} values and y {values.shape[1]}; expected one y for each x")
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}; expected a number between 0 and 1")
-    usable = (np.isfinite(values) & (values > 0)).all(0) & (places > 0)
+    if places.ndim != 1 or values.ndim != 2 or values.shape[1] != len(places) or not len(values):
+        raise InputError(
+            f"x has shape {places.shape} and y {values.shape}; expected one y for each x, in rows of seeds"
+        )
+    level = check_level(level)
+    usable = (np.isfinite(values) & (values > 0)).all(0) & (places > 0) & np.isfinite(places)
     if usable.sum() < 2 or len(np.unique(places[usable])) < 2:
         raise InputError(f"a slope needs two usable points and has {int(usable.sum())}; widen the grid")
     log_x, log_y = np.log(places[usable]), np.log(values[:, usable])
