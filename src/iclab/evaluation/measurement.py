@@ -24,20 +24,20 @@ ROWS = {"mean": 1, "alignment": 2, "exact": 1}
 """Numbers of a prompt that each statistic takes."""
 
 
-def check_samples(samples: object, statistic: str) -> None:
+def check_samples(samples: object, statistic: str, name: str = "the samples") -> None:
     """Raise `InputError` unless ``samples`` are numbers of shape ``(rows of the statistic, P)`` with P >= 1, and P = 1
     for an exact number. Infinite and NaN entries pass: see `Measurement.value` and `iclab.evaluation.interval`."""
     if statistic not in STATISTICS:
         raise InputError(f"the statistic is {statistic!r}; expected one of {', '.join(STATISTICS)}")
     if not isinstance(samples, np.ndarray):
-        raise InputError(f"samples are {samples!r:.60}; expected an array of real numbers")
+        raise InputError(f"{name} are {samples!r:.60}; expected an array of real numbers")
     if samples.dtype.kind not in "fiub":
-        raise InputError(f"samples of the type {samples.dtype}; expected real numbers")
+        raise InputError(f"{name} are of the type {samples.dtype}; expected real numbers")
     rows = ROWS[statistic]
     if samples.ndim != 2 or samples.shape[0] != rows or samples.shape[1] < 1:
-        raise InputError(f"samples have shape {samples.shape}; expected ({rows}, prompts) with at least one prompt")
+        raise InputError(f"{name} have shape {samples.shape}; expected ({rows}, prompts) with at least one prompt")
     if statistic == "exact" and samples.shape[1] != 1:
-        raise InputError(f"samples of an exact number have shape {samples.shape}; expected (1, 1)")
+        raise InputError(f"{name} have shape {samples.shape}; expected (1, 1) for an exact number")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Measurement:
     keys: dict[str, str | int | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_samples(self.samples, self.statistic)
+        check_samples(self.samples, self.statistic, f"the samples of {self.metric} of {self.learner}")
 
     @property
     def value(self) -> float:
