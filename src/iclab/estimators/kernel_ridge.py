@@ -20,7 +20,7 @@ class KernelRidge(Estimator):
     Args:
         kernel: ``"rbf"``, ``"laplace"``, ``"polynomial"``, ``"arc_cosine"``, or a `Kernel`.
         penalty: positive, so that repeated points are no trouble. Where it is so small that float64 leaves fewer than
-            two digits of the solution (about ``1e-14`` times the kernel's diagonal, for inputs that are close
+            two digits of the solution (about ``1e-13`` times the kernel's diagonal, for inputs that are close
             together), that is an error at prediction, never a silent jitter.
         coordinates: told the subspace: the kernel sees these coordinates only (``", intrinsic"`` in the name).
         options: of the kernel: ``bandwidth`` (rbf: default ``sqrt(d)``; laplace: default ``d``), or ``degree``,

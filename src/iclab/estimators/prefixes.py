@@ -20,8 +20,9 @@ from torch import Tensor
 
 from iclab.errors import InputError
 
-MOST_LOST = 1e-2
-"""Relative rounding error of a solution above which it is refused: two digits are left."""
+MOST_LOST = 1e-3
+"""Estimated relative rounding error of a solution above which it is refused. The estimate may be ten times too small,
+so two digits are left."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,9 @@ class PrefixFactor:
 
         ``L_kk^2`` is the variance of label k that the labels before it leave; rounding moves it by about ``eps C_kk``.
         Where the second is more than `MOST_LOST` of the first, the solution is noise: in float64 the entries of ``C``
-        themselves do not determine it, so no other solver would help. Measured against exact arithmetic, the error of
-        predictions, relative to their size, is a tenth of that ratio to all of it.
+        themselves do not determine it, so no other solver would help. Measured against 60-digit arithmetic (20 inputs
+        in one dimension, rbf, penalties 1e-15 to 1e-8, three seeds), the error of predictions relative to the largest
+        is 0.1 to 10 times that ratio.
 
         Raises:
             InputError: where the covariance is not positive definite in float64, or leaves fewer than two digits;
