@@ -110,7 +110,7 @@ def test_the_report_tells_when_each_model_learned(tmp_path):
     assert all(list(series.x) == [6, 12] and len(series.seeds) == 2 for series in panel.series)
     table = next(table for table in reading.tables if table.name == "learned")
     assert sorted(list(map(str, row[1:3])) for row in table.rows) == [
-        [name, "not learned, not learned"] for name in ("gpt2", "mamba")
+        [name, "> 12, > 12"] for name in ("gpt2", "mamba")
     ]
     counts = next(table for table in reading.tables if table.name == "sizes")
     assert sorted(str(row[1]) for row in counts.rows) == ["gpt2", "mamba"]

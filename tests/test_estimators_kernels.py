@@ -1,13 +1,15 @@
 """Kernels against closed forms, and the errors of kernel ridge."""
 
 import math
+from fractions import Fraction as F
 
+import numpy as np
 import pytest
 import torch
 
 from iclab.errors import InputError
-from iclab.estimators import KERNELS, RBF, ArcCosine, KernelRidge, Laplace, NearestNeighbours, Polynomial
-from iclab.prompts import Prompts
+from iclab.estimators import KERNELS, RBF, ArcCosine, KernelRidge, Laplace, NearestNeighbours, Polynomial, tune
+from iclab.prompts import Prompts, SingleIndex, Stream
 
 
 def points(*rows: tuple[float, ...]) -> torch.Tensor:
@@ -59,6 +61,45 @@ def test_a_penalty_lost_in_rounding_is_named():
     prompts = Prompts.from_arrays([[1.0, 2.0]] * 4, [1.0, 2.0, 3.0, 4.0], [[1.0, 2.0]])
     with pytest.raises(InputError, match=r"first 2 examples is singular .* rbf\(1\), 1e-20: raise the penalty"):
         KernelRidge("rbf", 1e-20, bandwidth=1).predict(prompts)
+
+
+def _exact_polynomial_ridge(x: list[F], y: list[F], query: F, penalty: F) -> float:
+    """``k(q, X) (K + penalty I)^{-1} y`` in rational numbers, for the kernel ``(1 + x x')^3``."""
+    rows = [[(1 + a * b) ** 3 + (penalty if i == j else 0) for j, b in enumerate(x)] for i, a in enumerate(x)]
+    system = [[*row, value] for row, value in zip(rows, y, strict=True)]
+    for i in range(len(x)):
+        pivot = system[i][i]  # positive: the matrix is positive definite
+        system[i] = [entry / pivot for entry in system[i]]
+        for j in range(len(x)):
+            if j != i:
+                system[j] = [a - system[j][i] * b for a, b in zip(system[j], system[i], strict=True)]
+    return float(sum((1 + query * a) ** 3 * row[-1] for a, row in zip(x, system, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("penalty", "error"),
+    [(2.0**-7, 1e-12), (2.0**-30, 1e-6), (2.0**-40, 1e-3), (2.0**-50, None), (2.0**-55, None)],
+)
+def test_a_solution_has_its_digits_or_is_refused(penalty, error):
+    """Eight inputs of a kernel of rank four, all dyadic, so that rational arithmetic solves the very same system."""
+    x, y = [F(k, 8) for k in range(-4, 4)], [F(k * k % 5, 4) for k in range(8)]
+    queries = [F(3, 16), F(-5, 16)]
+    exact = np.array([_exact_polynomial_ridge(x, y, q, F(penalty)) for q in queries])
+    prompts = Prompts.from_arrays(
+        [[[float(v)] for v in x]], [[float(v) for v in y]], [[[float(q)] for q in queries]], dtype=torch.float64
+    )
+    ridge = KernelRidge("polynomial", penalty, degree=3, gamma=1.0)
+    if error is None:
+        with pytest.raises(InputError, match=r"fewer than two digits .*: raise the penalty|is singular"):
+            ridge.predict(prompts)
+    else:
+        np.testing.assert_allclose(ridge.predict(prompts)[0].numpy(), exact, rtol=error)
+
+
+def test_a_tuning_grid_with_a_penalty_below_rounding_is_refused():
+    prompts = SingleIndex(2, 1, "tanh", seed=0).sample(Stream(0), 2, 32, 1)
+    with pytest.raises(InputError, match="1e-17: raise the penalty"):
+        tune([KernelRidge("rbf", 1e-2), KernelRidge("rbf", 1e-17, bandwidth=8)], prompts)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Error curves, probes and oracles on learners and states whose errors are known."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from iclab.evaluation import (
     scaling_slope,
     support_auc,
 )
-from iclab.evaluation import examples_to_reach as reach
 from iclab.links import make_link
 from iclab.models import OneLayerMamba, StateBlocks, block_degrees, embedding_dim, in_support
 from iclab.prompts import Prompts, SingleIndex, Stream
@@ -373,22 +373,6 @@ def test_a_slope_of_one_point_is_refused(x, y):
         scaling_slope(x, np.array(y))
 
 
-def test_the_length_that_reaches_an_error():
-    lengths = [0, 4, 16, 64]
-    # The power law 2/N passes 0.2 at N = 10, exactly on log-log axes.
-    errors = [5.0, 0.5, 0.125, 0.03125]
-    assert reach(lengths, errors, 0.2) == pytest.approx(10.0)
-    assert reach(lengths, errors, 0.5) == 4.0
-    assert reach(lengths, errors, 9.0) == 0.0
-    assert np.isnan(reach(lengths, errors, 0.01))
-    with pytest.raises(InputError, match="increasing"):
-        reach([4, 4], [1.0, 0.5], 0.7)
-    with pytest.raises(InputError, match="do not match"):
-        reach([4, 8], [1.0], 0.7)
-    with pytest.raises(InputError, match="target"):
-        reach(lengths, errors, 0.0)
-
-
 @pytest.mark.parametrize(
     ("learners", "prompts", "lengths", "message"),
     [
@@ -404,3 +388,38 @@ def test_first_mistakes_with_error_curve_are_named(learners, prompts, lengths, m
     drawn = SingleIndex(4, 2, "he3").sample(Stream(0), 8, 4, 1)
     with pytest.raises(InputError, match=message):
         error_curve(learners, drawn if prompts is None else prompts, lengths)
+
+
+def test_an_x_that_is_not_finite_is_left_out_and_shapes_are_checked():
+    x = [1.0, 2.0, 4.0, np.inf, np.nan]
+    assert scaling_slope(x, np.array([1.0, 2.0, 4.0, 5.0, 6.0])).slope == pytest.approx(1.0)
+    for y in (np.zeros((0, 2)), np.ones((1, 1, 2)), np.ones(3)):
+        with pytest.raises(InputError, match="expected one y for each x"):
+            scaling_slope([1.0, 2.0], y)
+    with pytest.raises(InputError, match="level is 'a'"):
+        scaling_slope([1.0, 2.0], np.ones(2), level="a")  # type: ignore[arg-type]
+
+
+def test_probes_refuse_what_is_no_number():
+    prompts = SingleIndex(4, 2, "tanh", seed=1).sample(Stream(0), 8, 4, 1)
+    model = OneLayerMamba(4, 1)
+    for coordinates, word in (([], "at least one"), ([1, 1], "none twice"), ([4], "a coordinate is 4")):
+        with pytest.raises(InputError, match=word):
+            alignment(model, prompts, coordinates)
+    state = model.features(prompts)
+    broken = replace(state, degree1=state.degree1 * float("nan"))
+    with pytest.raises(InputError, match="state"):
+        alignment(broken, prompts)
+    with pytest.raises(InputError, match="gamma holds NaN"):
+        support_auc(torch.full_like(model.gamma, float("nan")), model.embedding, (0, 1), 4, 1)
+    link = SingleIndex(4, 2, "tanh", seed=1).link
+    for cosine in (1.5, float("nan")):
+        with pytest.raises(InputError, match="the cosine is"):
+            readout_error(link, cosine)
+    assert readout_error(link, 1 + 1e-15)[0] == pytest.approx(readout_error(link, 1.0)[0])
+
+
+def test_a_batch_without_prompts_is_refused():
+    prompts = SingleIndex(4, 2, "tanh", seed=1).sample(Stream(0), 8, 4, 1)
+    with pytest.raises(InputError, match="no prompts"):
+        error_curve([LeastSquares()], prompts[0:0], [4])

@@ -143,3 +143,53 @@ def test_wrong_requests_are_refused():
 def test_wrong_samples_and_levels_are_named(samples, level, message):
     with pytest.raises(InputError, match=message):
         interval(samples, level=level)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("seeds", [1, 3, 5])
+def test_samples_that_are_not_finite_have_no_interval(bad, seeds):
+    samples = [np.array([[1.0, 2.0, 3.0]]) for _ in range(seeds)]
+    samples[-1][0, 1] = bad
+    band = interval(samples)
+    assert band.kind == "none"
+    assert np.isnan([band.low, band.high, band.level]).all()
+
+
+def test_exact_ends_may_be_infinite_and_are_nan_wherever_a_value_is():
+    one, no, inf = (np.array([[v]]) for v in (1.0, np.nan, np.inf))
+    band = interval([one, inf], "exact")
+    assert (band.low, band.high) == (1.0, np.inf)
+    for order in ([one, no], [no, one]):
+        band = interval(order, "exact")
+        assert np.isnan([band.low, band.high]).all()
+
+
+@pytest.mark.parametrize(
+    ("samples", "statistic", "message"),
+    [
+        (np.zeros((1, 0)), "mean", "at least one prompt"),
+        (np.zeros((2, 3)), "mean", r"expected \(1, prompts\)"),
+        (np.zeros((1, 3)), "alignment", r"expected \(2, prompts\)"),
+        (np.zeros((1, 3)), "exact", r"expected \(1, 1\)"),
+        (np.array([["a"]]), "mean", "real numbers"),
+        (np.array([[1j]]), "mean", "real numbers"),
+    ],
+)
+def test_samples_fit_their_statistic(samples, statistic, message):
+    for use in (
+        lambda: interval([samples], statistic),
+        lambda: Measurement("a", "m", samples, statistic),
+        lambda: pooled_value([samples], statistic),
+    ):
+        with pytest.raises(InputError, match=message):
+            use()
+
+
+def test_nothing_to_average_or_resample_is_refused():
+    with pytest.raises(InputError, match="no seeds"):
+        pooled_value([], "mean")
+    with pytest.raises(InputError, match="resamples"):
+        interval([np.zeros((1, 3))], resamples=0)
+    for samples in ((), (np.zeros((2, 0)),), (np.zeros((1, 3)),), (np.zeros(3),)):
+        with pytest.raises(InputError, match="the samples of a curve"):
+            Curve("a", "m", (1, 2), samples)

@@ -11,7 +11,7 @@ from iclab.experiments.outlier_sections import AttentionLearner, HingeTraining, 
 from iclab.experiments.outlier_step_ratios import step_ratios
 from iclab.experiments.outlier_training_claims import convergence
 from iclab.experiments.outlier_training_config import OutlierTrainingConfig, Vary
-from iclab.experiments.outlier_training_points import crossing, first_middle, points_of
+from iclab.experiments.outlier_training_points import crossing, crossing_from, points_of
 from iclab.experiments.outlier_training_probe import AttentionProbe
 from iclab.experiments.places import Place
 from iclab.models import AttentionStack, GatedLinearAttention
@@ -20,24 +20,25 @@ from iclab.prompts import OutlierClassification, Stream
 
 def record(losses: list[float], size: int = 10, batch: int = 4):
     windows = [SimpleNamespace(step=size * (i + 1), num_prompts=size * batch, loss=v) for i, v in enumerate(losses)]
-    return SimpleNamespace(windows=windows)
+    return SimpleNamespace(windows=windows, steps=size * len(losses))
 
 
 @pytest.mark.parametrize(
-    ("losses", "level", "steps"),
+    ("losses", "level", "steps", "state"),
     [
-        ([0.9, 0.7, 0.3], 0.5, 20.0),  # half-way between the middles 15 and 25
-        ([0.9, 0.7, 0.3], 0.7, 15.0),
-        ([0.9, 0.4, 0.8, 0.1], 0.5, 13.0),  # the first time counts
-        ([0.4, 0.3], 0.5, 5.0),  # at once: the middle of the first window
-        ([0.9, 0.8], 0.5, None),
+        ([0.9, 0.7, 0.3], 0.5, 20.0, "measured"),  # half-way between the middles 15 and 25
+        ([0.9, 0.7, 0.3], 0.7, 15.0, "measured"),
+        ([0.9, 0.4, 0.8, 0.1], 0.5, 13.0, "measured"),  # the first time counts
+        ([0.4, 0.3], 0.5, 5.0, "left"),  # at once: the middle of the first window
+        ([0.9, 0.8], 0.5, 20.0, "right"),  # not within the steps taken
     ],
 )
-def test_a_level_is_crossed_between_the_middles_of_windows(losses: list[float], level: float, steps: float | None):
+def test_a_level_is_crossed_between_the_middles_of_windows(losses: list[float], level: float, steps: float, state: str):
     found = crossing(record(losses), level, 4)  # type: ignore[arg-type]
-    assert found == (None if steps is None else pytest.approx(steps))
-    bound = first_middle(HingeTraining(steps=100, log_every=10))
-    assert (found is not None and found <= bound) == (losses[0] <= level)
+    assert (found.value, found.state) == (pytest.approx(steps), state)
+    # A run keeps the number and whether the level was reached, from which the state follows.
+    training = HingeTraining(steps=100, log_every=10)
+    assert crossing_from(found.value, float(found.state != "right"), training) == found
 
 
 def test_points_vary_one_entry_at_a_time():
@@ -122,8 +123,9 @@ def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1
         mean = float(np.mean(values))
         rows.append(base | {"metric": "steps_to_level", "value": mean, "low": min(values), "high": max(values),
                             "seed_values": values})  # fmt: skip
-        reached = 0.8 if missed and m1 == 12 else 1.0
-        rows.append(base | {"metric": "reached", "value": reached, "low": 0, "high": 1, "seed_values": [1.0] * seeds})
+        reached = [1.0] * (seeds - 1) + [0.0 if missed and m1 == 12 else 1.0]
+        rows.append(base | {"metric": "reached", "value": float(np.mean(reached)), "low": 0, "high": 1,
+                            "seed_values": reached})  # fmt: skip
     config = {
         "learners": {"mamba": learner.model_dump(mode="json")},
         "prompts": OutlierPromptsSection().model_dump(mode="json"),
@@ -176,21 +178,30 @@ def test_ratios_of_steps_are_taken_seed_by_seed():
 def test_a_level_that_a_seed_missed_is_named_and_left_out():
     (finding,), (figure,), (slopes, steps), _ = convergence([synthetic(1.0, missed=True)])
     assert "over 2 values" in finding.text
-    assert slopes.rows[0][-1] == 2
-    assert steps.rows[2][5] == "not reached by 1 of 5 seeds"
-    assert list(figure.panels[0].series[0].x) == [3.0, 6.0]
+    assert finding.verdict == "information"
+    assert "Fewer than 3 measured values: no verdict" in finding.text
+    # A seed that needs more steps than were taken raises the mean and, at the largest value, the slope.
+    assert slopes.rows[0][-2:] == [2, "12 (some crossing is a bound); over all values the slope is at least 1"]
+    assert steps.rows[2][5] == "> 1200 (1 of 5 seeds did not get there)"
+    measured, bound = figure.panels[0].series[:2]
+    assert list(measured.x) == [3.0, 6.0]
+    assert (list(bound.x), list(bound.relations)) == ([12.0], [">"])
 
 
 def test_steps_that_are_an_upper_bound_are_named_and_left_out():
     (finding,), (figure,), (slopes, steps), (note,) = convergence([synthetic(1.0, early=50.0)])  # log_every is 100
     assert "slope 0.999 (" in finding.text  # the spread of the last value is not even in logs
     assert "over 2 values" in finding.text
-    assert slopes.rows[0][-1] == 2
-    assert steps.rows[0][5:8] == ["at most 250: 1 of 5 seeds in the first window", "", ""]
-    assert list(figure.panels[0].series[0].x) == [6.0, 12.0]
-    assert "the point is left out and named likewise" in note
+    assert finding.verdict == "information"
+    assert slopes.rows[0][-2] == 2
+    assert "at least" in str(slopes.rows[0][-1])  # the true steps at the smallest value are fewer
+    assert steps.rows[0][5:8] == ["<= 250 (1 of 5 seeds in the first window)", "", ""]
+    measured, bound = figure.panels[0].series[:2]
+    assert list(measured.x) == [6.0, 12.0]
+    assert (list(bound.x), list(bound.y), list(bound.relations)) == ([3.0], [250.0], ["<="])
+    assert "Such points are left out of slopes" in note
     (finding,), _, (slopes, _), _ = convergence([synthetic(1.0, early=51.0)])  # in the second window: a number
-    assert slopes.rows[0][-1] == 3
+    assert slopes.rows[0][-2] == 3
 
 
 def test_a_stack_has_a_slope_and_no_claim():

@@ -79,16 +79,17 @@ def test_convergence_reads_its_own_steps(folder: Path, tmp_path: Path):
     slope = scaling_slope([2, 4], torch.tensor(rows["seed_values"].tolist()).T.numpy())
     finding = next(f for f in reading.findings if "M1" in f.text)
     assert f"slope {slope.slope:.3g} ({slope.low:.3g} to {slope.high:.3g}) over 2 values" in finding.text
-    inside, outside = max(1 - slope.low, slope.high - 1) <= 0.25, slope.low > 1.25 or slope.high < 0.75
-    assert finding.verdict == ("agrees" if inside else "disagrees" if outside else "undecided")
+    assert finding.verdict == "information"
+    assert "Fewer than 3 measured values: no verdict" in finding.text
     lengths = results.select(metric="steps_to_level", axis="num_examples", loss_level=0.6).sort_values("at")
     assert lengths["value"].iloc[0] > lengths["value"].iloc[1]  # a longer context is learned in fewer steps
     steps = next(table for table in reading.tables if table.name == "steps")
     assert len(steps.rows) == 2 * 2 * 2
     reached = results.select(metric="reached", loss_level=1e-5)["value"]
     assert float(reached.min()) == 0  # random labels of outliers leave some loss
-    missed = [f"not reached by {round(5 * (1 - share))} of 5 seeds" for share in reached if share < 1]
-    assert sorted(str(row[5]) for row in steps.rows if "not reached" in str(row[5])) == sorted(missed)
+    missed = sorted(f"({round(5 * (1 - share))} of 5 seeds did not get there)" for share in reached if share < 1)
+    told = [str(row[5]) for row in steps.rows if "not get there" in str(row[5])]
+    assert sorted(text.split(" ", 2)[2] for text in told) == missed
 
 
 def test_gates_by_size_and_layer(folder: Path, tmp_path: Path):

@@ -10,7 +10,7 @@ import pytest
 from iclab.experiments.outlier_claims import MOST_PLACES, Judged, findings_of
 from iclab.experiments.outlier_error import run_cell
 from iclab.experiments.outlier_error_config import OutlierErrorConfig
-from iclab.experiments.outlier_fraction_claims import fraction_claims, tolerated
+from iclab.experiments.outlier_fraction_claims import fraction_claims, tolerated, tolerated_text
 from iclab.experiments.outlier_learners import learners_of
 from iclab.experiments.outlier_pairs import Term, combination
 from iclab.experiments.places import Place
@@ -103,6 +103,13 @@ def test_no_wrong_prompt_is_not_an_error_of_exactly_zero() -> None:
     rows = _place({"Mamba": {0.1: (0.0, 0.0, 0.0)}}).rows
     assert tolerated(rows, 0.01) == 0.1
     assert tolerated(rows.assign(num_prompts=20), 0.01) is None
+
+
+def test_a_tolerated_share_beyond_the_measured_ones_is_a_bound() -> None:
+    good, bad = (0.001, 0.0005, 0.002), (0.5, 0.4, 0.6)
+    assert tolerated_text(_place({"Mamba": {0.1: good, 0.4: good}}).rows, 0.01) == ">= 0.4"
+    assert tolerated_text(_place({"Mamba": {0.1: good, 0.4: bad}}).rows, 0.01) == "0.1"
+    assert tolerated_text(_place({"Mamba": {0.1: bad, 0.4: bad}}).rows, 0.01) == "< 0.1"
 
 
 def test_other_settings_than_the_papers_have_no_published_figure() -> None:

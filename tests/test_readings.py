@@ -180,14 +180,15 @@ def test_coverage_can_disagree_and_allows_for_many_points(exact: list[float], ve
 def test_coverage_of_few_seeds_is_no_verdict() -> None:
     (finding,) = coverage(_points([0.9] * 4, "range", 3))
     assert finding.verdict == "information"
-    assert "On these seeds (3 seeds, 64 prompts each)" in finding.text
+    assert "at 0 of 4 points (3 seeds, 64 prompts each); the median" in finding.text  # and nothing of chance
     assert coverage(pd.DataFrame()) == []
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([0.2, 0.5, 0.95], "reaches 0.9 at N = 64"),
+        ([0.2, 0.5, 0.95], "reaches 0.9 between N = 32 and 64"),
+        ([0.95, 0.96, 0.97], "already at N = 16, the shortest computed"),
         ([0.2, 0.5, 0.6], "0.6 and still changing"),
         ([0.2, 0.6, 0.6], "decay holds it at 0.6"),
         ([0.0, 0.0, 0.0], "zero at every N"),
@@ -296,3 +297,26 @@ def test_a_reading_that_fails_costs_neither_tables_nor_page(
     assert "All measurements, with their intervals" in page
     assert "off by one" in page
     assert main(["report", str(folder)]) == 1
+
+
+def test_points_whose_sample_misses_the_tail_enter_no_verdict() -> None:
+    """Indices repeat where places are joined, so points are told apart by position."""
+    points = _points([0.5] * 14 + [0.95] * 2).assign(tail=[1.0] * 14 + [7e8, float("inf")])
+    (finding,) = coverage(pd.concat([points, points]))
+    assert finding.verdict == "agrees"
+    assert "at 28 of 28 points" in finding.text
+    assert "Left out of the count, since rare prompts carry their energy: mamba" in finding.text
+    assert coverage(points.assign(tail=1.0))[0].verdict == "disagrees"
+    (none,) = coverage(points.assign(tail=7e8))
+    assert (none.verdict, "None of 16 points" in none.text) == ("information", True)
+
+
+def test_a_tilt_that_rare_prompts_dominate_does_not_contradict_theory(tmp_path: Path) -> None:
+    arguments = ["prompts.ambient_dim=6", "prompts.intrinsic_dim=2", "num_examples=[16]", "num_prompts=2048",
+                 "prompts.link=tanh(z)*z", "seed=0..4", "exact_to=16"]  # fmt: skip
+    results, reading = _run("oh2025/alignment", arguments, tmp_path / "run")
+    tilted = results.select(learner="exponential", degree=2, num_examples=16).set_index("metric")
+    assert tilted["low"]["alignment"] > tilted["value"]["exact_alignment"]  # biased: it lacks the prompts that count
+    finding = reading.findings[0]
+    assert finding.verdict == "agrees"
+    assert "exponential, degree 2, N = 16" in finding.text.split("Left out")[1]

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
+from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
 from matplotlib.text import Annotation
 
 from iclab.errors import InputError
@@ -198,6 +199,18 @@ def test_gaps_losses_and_single_points() -> None:
     assert notes == ["1 point of a not drawn in “title”: infinite."]
 
 
+def test_bounds_are_open_arrows_that_no_line_joins() -> None:
+    series = Series("a", [2, 4, 8, 16], [32, 40, 300, 4096], relations=["<=", "=", "=", ">"])
+    axes, _ = axes_of(panel(series, x_scale="log2", y_scale="log2"))
+    line, down, up = axes.lines
+    np.testing.assert_array_equal(np.asarray(line.get_ydata(), dtype=float), [NAN, 40, 300, NAN])
+    assert (np.ravel(down.get_xydata()).tolist(), down.get_marker()) == ([2, 32], CARETDOWNBASE)
+    assert (np.ravel(up.get_xydata()).tolist(), up.get_marker()) == ([16, 4096], CARETUPBASE)
+    low, high = axes.get_ylim()
+    assert low < 32 < 4096 < high
+    assert down.get_markerfacecolor() != down.get_markeredgecolor()
+
+
 def test_a_logarithmic_axis_drops_what_it_cannot_show_and_says_so() -> None:
     series = Series("a", [1, 2, 3], [1, 0, -1], [-0.5, -0.5, -2], [2, 1, 0], [[1, 2, -3]])
     axes, notes = axes_of(panel(series, y_scale="log", horizontal=[(0, "zero")], y_limits=(-1, 2)))
@@ -246,6 +259,8 @@ def test_a_figure_without_series_or_panels() -> None:
         (Series("a", [1, 2], [1]), "'a' has 2 x values and 1 values of y"),
         (Series("a", [1], [1], [1, 2], [1]), "2 values of low"),
         (Series("a", [1], [1], seeds=[[1], []]), r"0 values of seeds\[1\]"),
+        (Series("a", [1, 2], [1, 1], relations=["="]), "relations of series 'a' are"),
+        (Series("a", [1], [1], relations=["~"]), "relations of series 'a' are"),  # type: ignore[list-item]
         (Series("a", [1], ["x"]), "not numbers"),  # type: ignore[list-item]
     ],
 )

@@ -98,6 +98,10 @@ def test_csv_holds_the_series_exactly() -> None:
     series = Series("Mamba", [64, 128, 256, 0.1], y, [0.1] * 4, [0.7] * 4, [[1.0] * 4, [2.5] * 4], band="95 %")
     other = Series("ridge", [1], [-2], role="baseline")
     rows = rows_of(figure_csv(Figure("f", "", [Panel("p", "N", "error", [series, other])])))
+    bounded = Series("Mamba", [2, 4], [32, 40], relations=["<=", "="])
+    first, *points = rows_of(figure_csv(Figure("f", "", [Panel("p", "r", "N", [bounded])])))
+    assert first[-1] == "bound"
+    assert [row[-1] for row in points] == ["<=", ""]
     assert rows[0][:7] == ["panel", "x axis", "y axis", "series", "role", "x", "y"]
     assert rows[1] == ["p", "N", "error", "Mamba", "model", "64", repr(1 / 3), "0.1", "0.7", "95 %", "1.0", "2.5"]
     assert [row[6] for row in rows[1:]] == [repr(1 / 3), "", "-inf", "1e-320", "-2"]

@@ -201,9 +201,9 @@ REFUSED = {
     "half an example": "num_examples of error of learner is 1.5; expected an integer",
     "negative examples": "num_examples of error of learner is -1",
     "number as learner": "the learner of a measurement is 3; expected a text",
-    "complex samples": "samples of the type complex128; expected real numbers",
+    "complex samples": "the samples of error of learner are of the type complex128; expected real numbers",
     "text samples": "expected real numbers",
-    "one row": "has 1 numbers a prompt; expected 2 for the statistic alignment",
+    "one row": "the samples of error of learner have shape (1, 4); expected (2, prompts)",
     "no measurement": "AttributeError",
     "none": "TypeError",
 }

@@ -103,3 +103,17 @@ def test_a_penalty_that_cannot_be_chosen_or_used_is_refused():
     for penalty in (0.0, -1.0, float("nan")):
         with pytest.raises(InputError, match="lambda2"):
             ridge(full, penalty=penalty)
+
+
+def test_a_penalty_below_rounding_is_refused_and_no_candidate():
+    # Equal columns: F'F = 12 at (1, 1)/sqrt 2 and 0 beside it, so w = 6.5 / (12 + lambda2) on both, F'y = 6.5.
+    features, labels = np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0]]), np.array([0.5, 2.0, 2.0])
+    equal = statistics(features, labels)
+    for penalty in (2.0**-10, 2.0**-30):
+        weights = ridge(equal, penalty=penalty).weights.numpy()
+        np.testing.assert_allclose(weights, 6.5 / (12 + penalty), rtol=1e-6)
+    with pytest.raises(InputError, match=r"lambda2 is 1e-14, at which .* expected at least 2\.7e-13"):
+        ridge(equal, penalty=1e-14)
+    # 5,000 equal columns have their whole trace in one eigenvalue: 1e-10 of the mean is 5e13 times less.
+    wide = statistics(np.ones((2, 5000)), np.ones(2))
+    assert min(ridge(wide, wide).holdout) == PENALTIES[1]

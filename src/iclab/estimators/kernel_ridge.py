@@ -19,14 +19,16 @@ class KernelRidge(Estimator):
 
     Args:
         kernel: ``"rbf"``, ``"laplace"``, ``"polynomial"``, ``"arc_cosine"``, or a `Kernel`.
-        penalty: positive, so that repeated points are no trouble. Far below ``1e-15`` times the largest kernel value
-            the matrix is singular in float64; that is an error, never a silent jitter.
+        penalty: positive, so that repeated points are no trouble. Where it is so small that float64 leaves fewer than
+            two digits of the solution (about ``1e-13`` times the kernel's diagonal, for inputs that are close
+            together), that is an error at prediction, never a silent jitter.
         coordinates: told the subspace: the kernel sees these coordinates only (``", intrinsic"`` in the name).
         options: of the kernel: ``bandwidth`` (rbf: default ``sqrt(d)``; laplace: default ``d``), or ``degree``,
             ``gamma``, ``coef0`` (polynomial: default 3, ``1/d``, 1); ``d`` is the dimension that the kernel sees.
 
     Raises:
-        InputError: for a penalty that is not positive, or a kernel or option that is not known.
+        InputError: for a penalty that is not positive, or a kernel or option that is not known; later, where rounding
+            leaves fewer than two digits (see `iclab.estimators.prefixes.PrefixFactor`).
 
     Example:
         >>> KernelRidge("rbf", 1e-2, bandwidth=2.8, coordinates=(0, 3)).name

@@ -18,6 +18,9 @@ class Ridge(LinearEstimator):
     ``<w, x>``. The noise may follow any law of that variance: the estimator is then the best linear one.
     Source: Hoerl and Kennard 1970; the Bayes form is the Gaussian posterior (derived).
 
+    Accuracy is that of an orthogonal solver on ``[X; sqrt(penalty) I]``, whose singular values below ``1e-12`` of the
+    largest count as zero, as in `LeastSquares`: so does a direction that neither the inputs nor the penalty resolve.
+
     Args:
         penalty: at least 0 (at 0 it is `LeastSquares`), or ``"bayes"``.
         noise_variance: at least 0; needed for ``"bayes"`` and refused without it.

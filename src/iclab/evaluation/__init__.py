@@ -1,5 +1,6 @@
 """Error curves, paired intervals, scaling slopes and probes."""
 
+from iclab.evaluation.crossings import Crossing, CrossingSlope, crossing_slope, examples_to_reach, mean_crossing
 from iclab.evaluation.curve import METRICS, Curve, error_curve, predict_at
 from iclab.evaluation.head_oracle import HeadReadout
 from iclab.evaluation.intervals import Interval, interval
@@ -8,12 +9,14 @@ from iclab.evaluation.oracles import DirectionReadout, readout_error
 from iclab.evaluation.outlier_attack import random_outliers, worst_outliers
 from iclab.evaluation.outlier_margins import WorstOutliers
 from iclab.evaluation.probes import Alignment, alignment, support_auc
-from iclab.evaluation.scaling import Slope, examples_to_reach, scaling_slope
+from iclab.evaluation.scaling import Slope, scaling_slope
 
 __all__ = [
     "METRICS",
     "STATISTICS",
     "Alignment",
+    "Crossing",
+    "CrossingSlope",
     "Curve",
     "DirectionReadout",
     "HeadReadout",
@@ -22,9 +25,11 @@ __all__ = [
     "Slope",
     "WorstOutliers",
     "alignment",
+    "crossing_slope",
     "error_curve",
     "examples_to_reach",
     "interval",
+    "mean_crossing",
     "pooled_value",
     "predict_at",
     "random_outliers",

@@ -35,9 +35,17 @@ class Curve:
     num_examples: tuple[int, ...]
     samples: tuple[np.ndarray, ...]
 
+    def __post_init__(self) -> None:
+        shapes = [s.shape for s in self.samples]
+        if not shapes or any(len(s) != 2 or s[0] != len(self.num_examples) or s[1] < 1 for s in shapes):
+            raise InputError(
+                f"the samples of a curve have shapes {shapes}; expected ({len(self.num_examples)}, prompts) for each "
+                "seed"
+            )
+
     @property
     def values(self) -> np.ndarray:
-        """``(len(num_examples),)``: mean over seeds of the mean over prompts."""
+        """``(len(num_examples),)``: mean over seeds of the mean over prompts; not finite where a sample is not."""
         return np.mean([s.mean(1) for s in self.samples], axis=0)
 
     def intervals(self, level: float = 0.95) -> list[Interval]:
@@ -190,6 +198,8 @@ def _check_scorable(prompts: Prompts, lengths: Sequence[int]) -> None:
         raise InputError(
             f"num_examples asks for {max(lengths)} and the prompts have {prompts.num_examples}; draw longer prompts"
         )
+    if prompts.batch_size == 0:
+        raise InputError("a batch has no prompts to measure on; expected at least one")
     if prompts.num_queries == 0:
         raise InputError("the prompts have no queries to predict at; draw some with num_queries, or give x_query")
     if bool(torch.isnan(prompts.query_labels).any()):

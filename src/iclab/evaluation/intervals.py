@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from iclab.errors import InputError
-from iclab.evaluation.measurement import STATISTICS
+from iclab.errors import InputError, check_integer
+from iclab.evaluation.measurement import STATISTICS, check_samples
 from iclab.prompts import Stream
 
 MIN_SEEDS_FOR_BAND = 5
@@ -24,9 +24,10 @@ class Interval:
 
     Attributes:
         low, high: its ends.
-        kind: ``none`` (one seed with one number: nothing to resample, the ends are NaN), ``bootstrap`` (5 seeds or
-            more: seeds, then prompts resampled), ``range`` (2 to 4 seeds: smallest and largest seed), ``prompts``
-            (one seed: prompts resampled; says nothing about other seeds) or ``exact``.
+        kind: ``none`` (nothing to resample, the ends are NaN: one seed with one number, or samples that are not all
+            finite), ``bootstrap`` (5 seeds or more: seeds, then prompts resampled), ``range`` (2 to 4 seeds: smallest
+            and largest seed), ``prompts`` (one seed: prompts resampled; says nothing about other seeds) or ``exact``
+            (its ends may be infinite; NaN where a seed's number is NaN).
         level: coverage of a resampling interval; ``nan`` for the others.
     """
 
@@ -45,26 +46,31 @@ def interval(
         samples: one ``(k, P)`` array for each seed.
         statistic: a key of `STATISTICS`.
         level: coverage.
-        resamples: resamples of the prompts of each seed; drawn from a fixed stream, so the interval is reproducible.
+        resamples: at least 1, of the prompts of each seed; drawn from a fixed stream, so the interval is reproducible.
 
     Few seeds make a percentile interval too short: with five, one at 95 % covers 84 %. It is therefore taken at the
     expanded level ``Phi(-sqrt(n/(n-1)) t_{n-1})`` for n seeds (Hesterberg, The American Statistician 69, 2015, section
     on the expanded percentile interval), which the coverage tests of this project hold to its stated level.
+
+    Raises:
+        InputError: for no seeds, samples that do not fit the statistic (`check_samples`), or a level or a number of
+            resamples out of range.
     """
     if not isinstance(samples, Sequence) or not all(isinstance(s, np.ndarray) and s.ndim == 2 for s in samples):
         found = f"an array of shape {samples.shape}" if isinstance(samples, np.ndarray) else f"{samples!r}"[:60]
         raise InputError(f"samples are {found}; expected a list with one array of shape (k, prompts) for each seed")
     if not samples:
         raise InputError("no seeds to compute an interval from; expected at least one")
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
-        raise InputError(f"level is {level!r}; expected a number between 0 and 1")
-    if statistic not in STATISTICS:
-        raise InputError(f"the statistic is {statistic!r}; expected one of {', '.join(STATISTICS)}")
+    level, resamples = check_level(level), check_integer("resamples", resamples, 1)
+    for of_seed in samples:
+        check_samples(of_seed, statistic)
     compute = STATISTICS[statistic]
     if statistic == "exact":
         values = [float(compute(s)) for s in samples]
-        return Interval(min(values), max(values), "exact", float("nan"))
-    if len(samples) == 1 and samples[0].shape[1] == 1:
+        # np.min, unlike min, is NaN wherever a value is.
+        return Interval(float(np.min(values)), float(np.max(values)), "exact", float("nan"))
+    single = len(samples) == 1 and samples[0].shape[1] == 1
+    if single or not all(np.isfinite(of_seed).all() for of_seed in samples):
         return Interval(float("nan"), float("nan"), "none", float("nan"))
     values = np.array([compute(s) for s in samples])
     if 1 < len(samples) < MIN_SEEDS_FOR_BAND:
@@ -80,6 +86,13 @@ def interval(
         estimates = draws[0]
     low, high = np.quantile(estimates, [tail, 1 - tail])
     return Interval(float(low), float(high), "bootstrap" if len(samples) > 1 else "prompts", level)
+
+
+def check_level(level: float) -> float:
+    """``level`` as a ``float`` between 0 and 1; raise `InputError` otherwise."""
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+        raise InputError(f"level is {level!r}; expected a number between 0 and 1")
+    return float(level)
 
 
 def _expanded_tail(tail: float, seeds: int) -> float:

@@ -20,6 +20,26 @@ STATISTICS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+ROWS = {"mean": 1, "alignment": 2, "exact": 1}
+"""Numbers of a prompt that each statistic takes."""
+
+
+def check_samples(samples: object, statistic: str, name: str = "the samples") -> None:
+    """Raise `InputError` unless ``samples`` are numbers of shape ``(rows of the statistic, P)`` with P >= 1, and P = 1
+    for an exact number. Infinite and NaN entries pass: see `Measurement.value` and `iclab.evaluation.interval`."""
+    if statistic not in STATISTICS:
+        raise InputError(f"the statistic is {statistic!r}; expected one of {', '.join(STATISTICS)}")
+    if not isinstance(samples, np.ndarray):
+        raise InputError(f"{name} are {samples!r:.60}; expected an array of real numbers")
+    if samples.dtype.kind not in "fiub":
+        raise InputError(f"{name} are of the type {samples.dtype}; expected real numbers")
+    rows = ROWS[statistic]
+    if samples.ndim != 2 or samples.shape[0] != rows or samples.shape[1] < 1:
+        raise InputError(f"{name} have shape {samples.shape}; expected ({rows}, prompts) with at least one prompt")
+    if statistic == "exact" and samples.shape[1] != 1:
+        raise InputError(f"{name} have shape {samples.shape}; expected (1, 1) for an exact number")
+
+
 @dataclass(frozen=True)
 class Measurement:
     """A measured number.
@@ -41,14 +61,11 @@ class Measurement:
     keys: dict[str, str | int | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.statistic not in STATISTICS:
-            raise InputError(f"the statistic is {self.statistic!r}; expected one of {', '.join(STATISTICS)}")
-        if self.samples.ndim != 2 or self.samples.shape[1] < 1:
-            raise InputError(f"samples have shape {self.samples.shape}; expected (numbers, prompts)")
+        check_samples(self.samples, self.statistic, f"the samples of {self.metric} of {self.learner}")
 
     @property
     def value(self) -> float:
-        """The statistic over all prompts."""
+        """The statistic over all prompts; NaN where a sample is NaN, infinite or NaN where one is infinite."""
         return float(STATISTICS[self.statistic](self.samples))
 
     @property
@@ -69,5 +86,14 @@ class Measurement:
 
 
 def pooled_value(samples: Sequence[np.ndarray], statistic: str) -> float:
-    """Mean over seeds of the statistic; ``samples`` holds one ``(k, P)`` array a seed."""
+    """Mean over seeds of the statistic; ``samples`` holds one ``(k, P)`` array a seed. Entries that are not finite make
+    it infinite or NaN.
+
+    Raises:
+        InputError: for no seeds, or samples that do not fit the statistic.
+    """
+    if not len(samples):
+        raise InputError("no seeds to average over; expected at least one")
+    for of_seed in samples:
+        check_samples(of_seed, statistic)
     return float(np.mean([STATISTICS[statistic](s) for s in samples]))

@@ -92,9 +92,15 @@ class DirectionReadout:
 
 
 def readout_error(link: Link, cosine: float | np.ndarray) -> np.ndarray:
-    """``sum_{k>=1} c_k^2 (1 - rho^(2k))``: error of the best readout of a direction at cosine ``rho`` with ``beta``."""
+    """``sum_{k>=1} c_k^2 (1 - rho^(2k))``: error of the best readout of a direction at cosine ``rho`` with ``beta``.
+
+    Raises:
+        InputError: for a cosine that is NaN or outside [-1, 1] by more than rounding.
+    """
     energy = _coefficients(link) ** 2
     rho = np.atleast_1d(np.asarray(cosine, dtype=float))
+    if not (np.abs(rho) <= 1 + 1e-9).all():
+        raise InputError(f"the cosine is {cosine!r:.60}; expected numbers in [-1, 1]")
     explained = (energy[1:] * rho[:, None] ** (2 * np.arange(1, _DEGREE + 1))).sum(1)
     return link.variance - explained
 

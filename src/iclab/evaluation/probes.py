@@ -10,9 +10,10 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
-from iclab.errors import InputError
+from iclab.errors import InputError, check_integer
 from iclab.models import OneLayerMamba, StateBlocks, block_degrees, in_support
 from iclab.prompts import Prompts
+from iclab.prompts.batch import check_finite
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,22 @@ def alignment(
         source: a model, whose ``features`` are computed, or features already at hand.
         prompts: with directions.
         coordinates: restrict the blocks to these coordinates (the support: what an oracle ``gamma`` sees).
+
+    Raises:
+        InputError: for prompts without directions, coordinates that do not exist or repeat, and a state that is not
+            finite.
     """
     if prompts.directions is None:
         raise InputError("these prompts carry no directions; expected prompts drawn from a SingleIndex")
     state = source.features(prompts) if isinstance(source, OneLayerMamba) else source
-    keep = list(range(prompts.ambient_dim)) if coordinates is None else list(coordinates)
+    last = prompts.ambient_dim - 1
+    keep = [
+        check_integer("a coordinate", c, 0, last) for c in (range(last + 1) if coordinates is None else coordinates)
+    ]
+    if not keep or len(set(keep)) < len(keep):
+        raise InputError(f"coordinates are {keep}; expected at least one, and none twice")
+    check_finite("the state", state.degree1)
+    check_finite("the state", state.degree2)
     beta = prompts.directions.double().cpu()[:, keep]
     first = state.degree1.detach().double().cpu()[:, keep]
     projections, energies = [(first * beta).sum(1)], [(first**2).sum(1)]
@@ -72,11 +84,16 @@ def support_auc(gamma: Tensor, embedding: str, support: Sequence[int], ambient_d
     1 is perfect recovery, 1/2 is chance. NaN where the block has no coordinate inside or none outside.
 
     Args:
-        gamma: ``(D,)``.
+        gamma: ``(D,)``; infinite entries rank highest.
         degree: 1 or 2.
+
+    Raises:
+        InputError: for another degree, or a NaN in ``gamma``, which has no rank.
     """
     _row(degree)
     chosen = block_degrees(embedding, ambient_dim) == degree
+    if bool(torch.isnan(gamma).any()):
+        raise InputError("gamma holds NaN, which has no rank; look at the loss of its training")
     scores = gamma.detach().abs().double().cpu()[chosen].numpy()
     inside = in_support(embedding, ambient_dim, tuple(support))[chosen].numpy()
     positives, negatives = int(inside.sum()), int((~inside).sum())

@@ -1,4 +1,4 @@
-"""Scaling laws: slopes on log-log axes with an interval, and the context length that reaches an error."""
+"""Scaling laws: slopes on log-log axes with an interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student_t
 
-from iclab.errors import InputError, check_positive
+from iclab.errors import InputError
+from iclab.evaluation.intervals import check_level
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
 
     Args:
         x: ``(k,)`` positive, at least two different values.
-        y: ``(k,)``, or ``(seeds, k)``; columns with an entry that is not finite and positive are left out.
+        y: ``(k,)``, or ``(seeds, k)`` with at least one seed; columns with an entry that is not finite and positive, or
+            an x that is not, are left out.
         level: coverage of the interval.
 
     With several seeds each gives a slope; the result is their mean, with Student's interval over seeds (kind
@@ -49,11 +51,12 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
     """
     values = np.atleast_2d(np.asarray(y, dtype=float))
     places = np.asarray(x, dtype=float)
-    if values.shape[1] != len(places):
-        raise InputError(f"x has {len(places)} values and y {values.shape[1]}; expected one y for each x")
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}; expected a number between 0 and 1")
-    usable = (np.isfinite(values) & (values > 0)).all(0) & (places > 0)
+    if places.ndim != 1 or values.ndim != 2 or values.shape[1] != len(places) or not len(values):
+        raise InputError(
+            f"x has shape {places.shape} and y {values.shape}; expected one y for each x, in rows of seeds"
+        )
+    level = check_level(level)
+    usable = (np.isfinite(values) & (values > 0)).all(0) & (places > 0) & np.isfinite(places)
     if usable.sum() < 2 or len(np.unique(places[usable])) < 2:
         raise InputError(f"a slope needs two usable points and has {int(usable.sum())}; widen the grid")
     log_x, log_y = np.log(places[usable]), np.log(values[:, usable])
@@ -70,23 +73,3 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
     error = np.sqrt((residual @ residual) / (points - 2) / (centred @ centred))
     margin = student_t.ppf((1 + level) / 2, points - 2) * error
     return Slope(slope, slope - margin, slope + margin, intercept, level, "regression", points)
-
-
-def examples_to_reach(num_examples: Sequence[int], errors: Sequence[float], target: float) -> float:
-    """The context length at which an error curve first reaches ``target``, interpolated on log-log axes.
-
-    NaN where the curve never does; the first length where it starts at or below the target.
-    """
-    target = check_positive("target", target)
-    lengths, values = np.asarray(num_examples, dtype=float), np.asarray(errors, dtype=float)
-    if len(lengths) != len(values) or (np.diff(lengths) <= 0).any():
-        raise InputError("num_examples and errors do not match; expected as many errors as increasing lengths")
-    reached = np.flatnonzero(values <= target)
-    if len(reached) == 0:
-        return float("nan")
-    i = int(reached[0])
-    if i == 0 or lengths[i - 1] <= 0:
-        return float(lengths[i])
-    x0, x1 = np.log(lengths[i - 1 : i + 1])
-    y0, y1 = np.log(np.maximum(values[i - 1 : i + 1], 1e-300))
-    return float(np.exp(x0 + (x1 - x0) * (np.log(target) - y0) / (y1 - y0)))

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iclab.errors import InputError
 from iclab.experiments.alignment_reading import read
+from iclab.experiments.alignment_theory import moments_of
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.limits import MOST_EXAMPLES, check_bytes, check_duration, check_lengths
 from iclab.experiments.sections import Gate, SingleIndexPrompts, check_gate, check_prompts_fit, sampling_seconds
@@ -73,20 +74,7 @@ def run_cell(config: AlignmentConfig) -> list[Measurement]:
 
 
 def _moments(config: AlignmentConfig, gate: Gate) -> GateMoments | None:
-    """The exact moments, or ``None`` where an exponential tilt has none (unbounded labels)."""
-    from iclab.theory import GateMoments
-
-    model = gate.build(config.prompts.ambient_dim, 1)
-    moments = GateMoments(
-        config.prompts.make_link(), config.prompts.noise, gate.rho, model.bias, max(config.num_examples), gate=gate.gate
-    )
-    try:
-        _ = moments.token
-    except InputError:
-        if gate.gate == "exp":
-            return None
-        raise
-    return moments
+    return moments_of(config.prompts, gate, max(config.num_examples))
 
 
 def check(config: AlignmentConfig) -> None:

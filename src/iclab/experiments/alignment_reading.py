@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from iclab.experiments.alignment_theory import moments_of
 from iclab.experiments.places import Place, capped, places_of, swept_columns
-from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table, Verdict
+from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
+from iclab.experiments.sections import Gate, SingleIndexPrompts
 from iclab.experiments.series import basis, basis_of, interval_note, number, quantity, series
+from iclab.experiments.verdict_rules import (
+    COVERAGE_RULE,
+    MIN_SEEDS,
+    allowed_outside,
+    has_light_tail,
+    judge_coverage,
+    widening,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iclab.runs.results import Results
 
-_CHANCE = 0.05
 _ROUNDING = 1e-12
 _FLAT = 0.01
 
@@ -33,7 +44,7 @@ def read(results: Results) -> Reading:
         for degree in (1, 2):
             panels[degree].append(_panel(title, place.rows[place.rows["degree"] == degree], degree))
         both = paired(place)
-        pairs.append(both.assign(place=title))
+        pairs.append(both.assign(place=title, tail=_tails(place, both)))
         absent = [name for name in place.config["gates"] if name not in set(place.rows["learner"])]
         findings.extend(_findings(title, place.rows[place.rows["degree"] == 1], both[both["degree"] == 1], absent))
         rows.extend(_rows(title, both))
@@ -63,10 +74,7 @@ def read(results: Results) -> Reading:
             "The bootstrap interval of a ratio is biased where the energy |S|^2 is heavy-tailed: rare prompts carry "
             "most of it, and a sample that lacks them overstates the alignment. The exact curve is then the better "
             "guide.",
-            "How the verdict is reached: agrees, if no more exact values lie outside their 95 % intervals than 95 % of "
-            "binomial draws at 5 % would put there; disagrees, if more than half do (chance at most 10 %, however the "
-            "points depend on each other), or if one lies outside its interval widened for the number of points "
-            "(Bonferroni, with Student's quantiles). Between these, and below 5 seeds, there is no verdict.",
+            f"How the verdict is reached. {COVERAGE_RULE}",
         ],
     )
 
@@ -78,37 +86,60 @@ def paired(place: Place) -> pd.DataFrame:
     return place.rows[place.rows["metric"] == "alignment"].merge(exact.rename(columns={"value": "exact"}), on=keys)
 
 
+def _tails(place: Place, both: pd.DataFrame) -> list[float]:
+    """Theory's tail ratio of the energy behind each row."""
+    from iclab.theory import tail_ratio
+
+    prompts = SingleIndexPrompts(**place.config["prompts"])
+    gates = {name: Gate(**section) for name, section in place.config["gates"].items()}
+    moments = {name: moments_of(prompts, gates[name], 1) for name in dict.fromkeys(both["learner"])}
+    found = []
+    for name, n, degree in zip(both["learner"], both["num_examples"], both["degree"], strict=True):
+        exact = moments[name]
+        tail = float("inf") if exact is None else tail_ratio(exact.at(int(n)), prompts.intrinsic_dim, int(degree))
+        found.append(tail)
+    return found
+
+
 def coverage(points: pd.DataFrame) -> list[Finding]:
     """How many exact values lie outside the simulated intervals, and whether that is more than chance allows.
 
-    ``points`` are rows of `paired`; a column ``place``, if there, names them.
+    ``points`` are rows of `paired`; a column ``place``, if there, names them, and a column ``tail`` has the tail ratio
+    of the energy.
     """
     if points.empty:
         return []
-    outside = _outside(points)
-    gap = (points["value"] - points["exact"]).abs()
-    inside = len(points) - int(outside.sum())
-    sizes = f"the median gap is {gap.median():.2g}, the largest {gap.max():.2g}"
-    judged = points["interval"] == "bootstrap"
-    if not judged.all():
-        return [
-            Finding(
-                f"On these seeds ({basis_of(points)}) the exact value lies within the simulated interval at {inside} "
-                f"of {len(points)} points; {sizes}. Fewer than 5 seeds somewhere: no verdict."
-            )
-        ]
-    allowed = _allowed(len(points))
-    text = (
-        f"The exact value lies within the simulated interval at {inside} of {len(points)} points ({basis_of(points)}; "
-        f"95 % intervals, so up to {allowed} outside would be chance); {sizes}."
+    seen = _light(points)
+    light, heavy = points[seen], points[~seen]
+    outside = _outside(light)
+    wider = light["num_seeds"].map(lambda seeds: widening(len(light), seeds) if seeds >= MIN_SEEDS else 1.0)
+    judged = judge_coverage(
+        len(light), int(outside.sum()), int(_outside(light, wider).sum()), num_seeds=int(points["num_seeds"].min())
     )
-    return [Finding(text + _named(points[outside]), _verdict(points, int(outside.sum()), allowed))]
+    left = f" Left out of the count, since rare prompts carry their energy: {_named(heavy)}." if len(heavy) else ""
+    if light.empty:
+        return [Finding(f"None of {len(points)} points is compared with its exact value.{left} {judged.rule}")]
+    gap = (light["value"] - light["exact"]).abs()
+    allowance = (
+        ""
+        if judged.verdict == "information"
+        else (f"; 95 % intervals, so up to {allowed_outside(len(light))} outside would be chance")
+    )
+    inside = len(light) - int(outside.sum())
+    text = (
+        f"The exact value lies within the simulated interval at {inside} of {len(light)} points "
+        f"({basis_of(light)}{allowance}); the median gap is {gap.median():.2g}, the largest {gap.max():.2g}."
+    )
+    named = f" Outside: {_named(light[outside])}." if outside.any() else ""
+    return [Finding(f"{text}{named}{left} {judged.rule}", judged.verdict)]
 
 
-def _verdict(points: pd.DataFrame, outside: int, allowed: int) -> Verdict:
-    if outside > len(points) / 2 or bool(_outside(points, _widening(points)).any()):
-        return "disagrees"
-    return "agrees" if outside <= allowed else "undecided"
+def _light(points: pd.DataFrame) -> np.ndarray:
+    """Of each point, whether its sample can see the energy."""
+    if "tail" not in points:
+        return np.ones(len(points), dtype=bool)
+    pairs = zip(points["tail"], points["num_prompts"], strict=True)
+    return np.array([has_light_tail(float(tail), int(prompts)) for tail, prompts in pairs])
 
 
 def _outside(points: pd.DataFrame, widening: pd.Series | float = 1.0) -> pd.Series:
@@ -118,33 +149,14 @@ def _outside(points: pd.DataFrame, widening: pd.Series | float = 1.0) -> pd.Seri
     return (points["exact"] < low - _ROUNDING) | (points["exact"] > high + _ROUNDING)
 
 
-def _widening(points: pd.DataFrame) -> pd.Series:
-    """How much wider Student's interval is when 5 % is divided among all points."""
-    from scipy.stats import t as student_t
-
-    def ratio(seeds: int) -> float:
-        tails = (_CHANCE / 2 / len(points), _CHANCE / 2)
-        wide, narrow = (student_t.isf(tail, seeds - 1) for tail in tails)
-        return float(wide / narrow)
-
-    return points["num_seeds"].map(ratio)
-
-
-def _allowed(points: int) -> int:
-    from scipy.stats import binom
-
-    return int(binom.ppf(1 - _CHANCE, points, _CHANCE))
-
-
-def _named(outside: pd.DataFrame) -> str:
-    if outside.empty:
-        return ""
+def _named(points: pd.DataFrame) -> str:
     named = [
         f"{r['place'] + ', ' if 'place' in r else ''}{r['learner']}, degree {int(r['degree'])}, "
         f"N = {int(r['num_examples'])}"
-        for _, r in outside.iloc[:3].iterrows()
+        for _, r in points.iloc[:3].iterrows()
     ]
-    return f" Outside: {'; '.join(named)}{'; ...' if len(outside) > 3 else ''}."
+    more = f"; and {len(points) - 3} more" if len(points) > 3 else ""
+    return "; ".join(named) + more
 
 
 def _panel(title: str, rows: pd.DataFrame, degree: int) -> Panel:
@@ -188,7 +200,11 @@ def curve_end(curve: pd.DataFrame) -> str:
         return "is zero at every N: this link has no degree-1 signal, gated or not"
     reached = curve[curve["value"].abs() >= 0.9]
     if len(reached):
-        return f"reaches 0.9 at N = {int(reached.iloc[0]['num_examples']):,}"
+        first = int(reached.iloc[0]["num_examples"])
+        if first == curve.iloc[0]["num_examples"]:
+            return f"is at 0.9 already at N = {first:,}, the shortest computed"
+        before = int(curve[curve["num_examples"] < first]["num_examples"].iloc[-1])
+        return f"reaches 0.9 between N = {before:,} and {first:,}"
     beyond = f"does not reach 0.9 up to N = {n:,}"
     octave = curve[curve["num_examples"] >= n / 2]["value"]
     if len(octave) > 1 and octave.max() - octave.min() <= _FLAT * abs(value):

@@ -150,8 +150,9 @@ def _findings(title: str, rows: pd.DataFrame, training: float) -> Iterator[Findi
     else:
         error = _one(rows, "error", fooled, attack="gradient", place="worst")
         plain = _one(rows, "error", fooled, attack="random", place="random")
+        which = "smallest size measured, and one" if fooled == sizes[0] else "first size"
         text = (
-            f"at |delta| = {fooled:g} |v|, the first size at which one outlier misleads it in half of the prompts, the "
+            f"at |delta| = {fooled:g} |v|, the {which} at which one outlier misleads it in half of the prompts, the "
             f"error is {quantity(error)} under the search and {quantity(plain)} under a random outlier "
             f"({basis(error)}); in training outliers had {training:g} |v|"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from iclab.experiments.outlier_fraction_claims import LEVELS, tolerated
+from iclab.experiments.outlier_fraction_claims import LEVELS, tolerated_text
 from iclab.experiments.outlier_learners import learners_of
 from iclab.experiments.outlier_names import ALPHA, TRAINING_LOSS
 from iclab.experiments.outlier_places import Coordinate, places, without
@@ -48,12 +48,12 @@ def tolerance_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coo
             mine = place.rows[place.rows["learner"] == learner.name]
             if len(mine):
                 limit = learner.guarantee(int(mine["num_examples"].iloc[0]))
-                reach = [tolerated(mine, level) for level in LEVELS]
+                reach = [tolerated_text(mine, level) for level in LEVELS]
                 rows.append([place.title, learner.name, *reach, limit, basis_of(mine)])
     caption = (
         "The largest measured alpha up to which the whole interval of the error stays below a level at every measured "
-        "alpha (no number: not even at the smallest), and the share of outliers that the theorems of arXiv 2510.00399 "
-        "tolerate, as published, for models that they treat."
+        "alpha (>=: it is the largest of all; <: it does not at the smallest), and the share of outliers that the "
+        "theorems of arXiv 2510.00399 tolerate, as published, for models that they treat."
     )
     columns = ["test law", "learner", *(f"alpha for error < {level:g}" for level in LEVELS), "guarantee", "rests on"]
     return [Table("tolerated", caption, columns, rows)]

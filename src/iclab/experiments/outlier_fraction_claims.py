@@ -66,6 +66,15 @@ def tolerated(rows: pd.DataFrame, level: float) -> float | None:
     return best
 
 
+def tolerated_text(rows: pd.DataFrame, level: float) -> str:
+    """`tolerated` in words: ``0.4``, or a bound where the limit lies outside the measured alphas, ``>= 0.8`` or
+    ``< 0.1``."""
+    alpha, smallest, largest = tolerated(rows, level), float(rows[ALPHA].min()), float(rows[ALPHA].max())
+    if alpha is None:
+        return f"< {number(smallest)}"
+    return f">= {number(alpha)}" if alpha == largest else number(alpha)
+
+
 def guarantee_holds(rows: pd.DataFrame, guarantee: float, level: float = LEVELS[1], sampling: str = "iid") -> Verdict:
     """Whether the error lies below ``level`` at every measured alpha below the guarantee, but for those at which so
     many prompts have no clean example that no learner's error would. Undecided where no measured alpha is beyond half
@@ -149,7 +158,10 @@ def _linear(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
 def _reach(rows: pd.DataFrame) -> str:
     def told(level: float) -> str:
         alpha = tolerated(rows, level)
-        return f"below {level:g} " + ("at no alpha" if alpha is None else f"up to alpha = {number(alpha)}")
+        if alpha is None:
+            return f"below {level:g} at no alpha measured"
+        end = ", the largest measured" if alpha == rows[ALPHA].max() else ""
+        return f"below {level:g} up to alpha = {number(alpha)}{end}"
 
     return " and ".join(told(level) for level in LEVELS)
 

@@ -20,15 +20,16 @@ def step_ratios(
 ) -> list[Finding]:
     """A sentence for each pair of a gated and a linear learner; ``rows`` are steps to one level against l_tr.
 
-    Ratios are taken seed by seed, at the lengths that are ``usable`` of both: every seed got there, and none in its
-    first window, where steps are an upper bound.
+    Ratios are taken seed by seed, at the lengths that are ``usable`` of both: the crossing of every seed was measured.
+    The others are named.
     """
     found = []
     usable = rows[rows["usable"]].set_index(["learner", "at"])["seed_values"]
     for gated, linear in _pairs(learners):
-        told, seeds = [], 0
+        told, left, seeds = [], [], 0
         for length in sorted(rows["at"].unique()):
             if (gated, length) not in usable.index or (linear, length) not in usable.index:
+                left.append(f"{length:g}")
                 continue
             ours, theirs = (np.asarray(usable[name, length], float) for name in (gated, linear))
             if ours.shape != theirs.shape:
@@ -38,11 +39,12 @@ def step_ratios(
             mean = ratios.mean()
             told.append(f"{number(mean)}{spread} at l_tr = {length:g}, {number(mean / length)} times l_tr")
         if told:
+            rest = f" Left out, for steps that are bounds: l_tr = {', '.join(left)}." if left else ""
             basis = f"mean, smallest and largest of {seeds} seeds" if seeds > 1 else "1 seed"
             found.append(
                 Finding(
                     f"{prefix}steps of {gated} to a loss of {number(level)} over those of {linear}: {'; '.join(told)} "
-                    f"({basis}). Claimed: l_tr, up to a constant."
+                    f"({basis}). Claimed: l_tr, up to a constant.{rest}"
                 )
             )
     return found

@@ -63,10 +63,9 @@ def _levels(
     for level in config.levels:
         steps = crossing(record, level, learner.training.batch_size)
         keys = {**point.keys, "loss_level": level}
-        reached = np.array([[float(steps is not None)]])
-        taken = np.array([[float(record.steps if steps is None else steps)]])
-        yield Measurement(learner.name, "reached", reached, keys=keys)
-        yield Measurement(learner.name, "steps_to_level", taken, keys=keys)
+        reached = float(steps.state != "right")
+        yield Measurement(learner.name, "reached", np.array([[reached]]), keys=keys)
+        yield Measurement(learner.name, "steps_to_level", np.array([[steps.value]]), keys=keys)
 
 
 def _curves(name: str, record: HingeRecord) -> Iterator[Measurement]:

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iclab.experiments.crossing_words import BOUNDS_IN_FIGURES, bound_text, crossing_series
 from iclab.experiments.outlier_conditions import training_covered
 from iclab.experiments.outlier_sections import AttentionLearner
 from iclab.experiments.outlier_step_ratios import step_ratios
-from iclab.experiments.outlier_training_points import first_middle
+from iclab.experiments.outlier_training_points import crossing_from
 from iclab.experiments.places import Place, capped
-from iclab.experiments.reading import Figure, Finding, Panel, Series, Table, Verdict
-from iclab.experiments.series import basis, by_learner, interval_note, number, quantity, series
+from iclab.experiments.reading import Figure, Finding, Panel, Series, Table
+from iclab.experiments.series import basis, by_learner, interval_note, number, plural, quantity, series
+from iclab.experiments.verdict_rules import SLOPE_RULE, Judgement, judge_slope
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from iclab.evaluation import Slope
+    from iclab.evaluation import CrossingSlope, Slope
 
 _AXES = {
     "num_examples": "context length in training, l_tr",
@@ -33,7 +35,6 @@ CLAIMED = {
     "linear": {"num_examples": -1.0, "outlier_fraction": 1.0, "relevant": 1.0},
 }
 """Slopes of log steps in log of the abscissa, by kind of learner; of one layer, as are the theorems."""
-_MIN_SEEDS = 5
 _TOLERANCE = 0.25
 """Of a slope: claims are orders of magnitude, which bend a slope of a few values; it is a factor 1.8 over a decade."""
 
@@ -55,24 +56,25 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
                 panels.append(_panel(place, axis, level, rows, learners))
                 for name, of_learner in by_learner(rows, learners):
                     claimed = claim(place, learners[name], axis)
-                    slope = _slope(of_learner)
-                    slopes.append(_slope_row(place, axis, name, level, slope, claimed, of_learner))
+                    found = _slope(of_learner)
+                    slopes.append(_slope_row(place, axis, name, level, found, claimed))
                     if level == max(taken["loss_level"]) and claimed is not None:
-                        findings.append(_finding(place, axis, name, level, slope, claimed, of_learner))
+                        findings.append(_finding(place, axis, name, level, found, claimed, of_learner))
                     steps.extend(_step_rows(place, axis, level, of_learner, learners[name]))
     shown, left_out = capped(panels, "the table 'steps'")
     measured = places[0].rows[places[0].rows["metric"] == "steps_to_level"]
     figure = Figure(
         "steps",
         "Steps of SGD until the loss is at a level for the first time, at the configured step sizes. Lines without "
-        f"markers have the claimed slope, through the middle of the points. {interval_note(measured)}{left_out}",
+        f"markers have the claimed slope, through the middle of the points. {BOUNDS_IN_FIGURES} "
+        f"{interval_note(measured)}{left_out}",
         shown,
     )
     tables = [
         Table(
             "slopes",
             "Slope of log steps, with Student's interval over seeds, beside the claim.",
-            ["prompts", "against", "learner", "level", "slope", "claimed", "outcome", "points"],
+            ["prompts", "against", "learner", "level", "slope", "claimed", "outcome", "points", "left out"],
             slopes,
         ),
         Table(
@@ -83,14 +85,13 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
         ),
     ]
     note = (
-        f"How the verdict is reached: a slope agrees where its whole 95 % interval lies within {_TOLERANCE:g} of the "
-        "claimed one, disagrees where all of it lies farther off, and is undecided otherwise; below 5 seeds there is "
-        "no verdict. The claims are orders of magnitude for large sizes, and these slopes come from a few values "
+        f"{SLOPE_RULE} The tolerance is {_TOLERANCE:g}. "
+        "The claims are orders of magnitude for large sizes, and these slopes come from a few values "
         "each: they describe these sizes. The claims are about one layer, one step size and the theorems' training "
         "laws; elsewhere there is a slope and no verdict. "
-        "Points that a seed did not reach within its steps are left out of slopes and ratios and named in the table. "
-        "Steps are interpolated between the middles of windows of log_every steps; where the first window of a seed "
-        "is at the level already, its middle is an upper bound, and the point is left out and named likewise."
+        "Steps are interpolated between the middles of windows of log_every steps. Where the first window of a seed is "
+        "at the level already, its middle is an upper bound; where a seed never gets there, the steps taken are a "
+        "lower bound. Such points are left out of slopes and ratios and named in the tables."
     )
     return findings, [figure], tables, [note]
 
@@ -106,38 +107,45 @@ def claim(place: Place, learner: AttentionLearner, axis: str) -> float | None:
 
 
 def _taken(rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> pd.DataFrame:
-    """Steps to each level with the abscissa ``x``; the share of seeds that ``reached`` it; how many were there
-    ``early``, in their first window, so that their steps are an upper bound; and whether the point is ``usable``."""
+    """Steps to each level with the abscissa ``x``, the ``crossings`` of the seeds, and whether all of these were
+    measured (``usable``)."""
+    import pandas as pd
+
     keys = ["learner", "axis", "at", "loss_level"]
-    reached = rows[rows["metric"] == "reached"][[*keys, "value"]].rename(columns={"value": "reached"})
+    reached = rows[rows["metric"] == "reached"][[*keys, "seed_values"]].rename(columns={"seed_values": "reached"})
     taken = rows[rows["metric"] == "steps_to_level"].merge(reached, on=keys)
     share = taken["axis"] == "outlier_fraction"
-    early = [
-        int((np.asarray(values) <= first_middle(learners[name].training)).sum())
-        for name, values in zip(taken["learner"], taken["seed_values"], strict=True)
+    crossings = [
+        [crossing_from(float(s), float(r), learners[name].training) for s, r in zip(steps, there, strict=True)]
+        for name, steps, there in zip(taken["learner"], taken["seed_values"], taken["reached"], strict=True)
     ]
-    taken = taken.assign(early=early)
-    taken["usable"] = (taken["reached"] == 1) & (taken["early"] == 0)
-    return taken.assign(x=taken["at"].where(~share, 1 / (1 - taken["at"].where(share, 0.0))))
+    return taken.assign(
+        crossings=pd.Series(crossings, index=taken.index, dtype=object),
+        usable=[all(c.measured for c in seeds) for seeds in crossings],
+        x=taken["at"].where(~share, 1 / (1 - taken["at"].where(share, 0.0))),
+    )
 
 
-def _slope(rows: pd.DataFrame) -> Slope | None:
-    """Of the usable points; ``None`` where they are fewer than two."""
-    from iclab.evaluation import scaling_slope
+def _slope(rows: pd.DataFrame) -> CrossingSlope | None:
+    """``None`` where the values have different numbers of seeds, as in a run that is not finished."""
+    from iclab.evaluation import crossing_slope
 
-    usable = rows[rows["usable"]].sort_values("x")
-    if usable["x"].nunique() < 2 or usable["num_seeds"].nunique() > 1:
+    ordered = rows.sort_values("x")
+    if ordered["num_seeds"].nunique() > 1:
         return None
-    return scaling_slope(list(usable["x"]), np.array(usable["seed_values"].tolist()).T)
+    return crossing_slope(list(ordered["x"]), list(zip(*ordered["crossings"], strict=True)))
 
 
 def _panel(place: Place, axis: str, level: float, rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> Panel:
     curves: list[Series] = []
     for name, of_learner in by_learner(rows, learners):
         usable = of_learner[of_learner["usable"]].sort_values("x")
-        if usable.empty:
-            continue
-        curves.append(series(usable, "x", name, learners[name].role))
+        if len(usable):
+            curves.append(series(usable, "x", name, learners[name].role))
+        bounds = of_learner[~of_learner["usable"]].sort_values("x")
+        by_x = {float(x): dict(enumerate(seeds)) for x, seeds in zip(bounds["x"], bounds["crossings"], strict=True)}
+        shown = crossing_series(by_x, name, learners[name].role)
+        curves.extend([] if shown is None else [shown])
         claimed = claim(place, learners[name], axis)
         if claimed is not None and len(usable) > 1:
             x = usable["x"].to_numpy(float)
@@ -149,34 +157,31 @@ def _panel(place: Place, axis: str, level: float, rows: pd.DataFrame, learners: 
     return Panel(title, _AXES[axis], "steps", curves, x_scale="log", y_scale="log")
 
 
-def _outcome(slope: Slope | None, claimed: float | None) -> Verdict:
-    if slope is None or claimed is None or slope.kind != "seeds":
-        return "information"
-    if max(claimed - slope.low, slope.high - claimed) <= _TOLERANCE:
-        return "agrees"
-    far = slope.low > claimed + _TOLERANCE or slope.high < claimed - _TOLERANCE
-    return "disagrees" if far else "undecided"
-
-
-def _judged(rows: pd.DataFrame) -> bool:
-    return bool((rows["num_seeds"] >= _MIN_SEEDS).all())
+def _judge(found: CrossingSlope | None, claimed: float | None) -> Judgement:
+    if found is None or found.slope is None or claimed is None:
+        return Judgement("information", "")
+    slope = found.slope
+    values, seeds = slope.num_points, found.num_seeds
+    return judge_slope(slope.low, slope.high, claimed, _TOLERANCE, num_values=values, num_seeds=seeds)
 
 
 def _finding(
-    place: Place, axis: str, name: str, level: float, slope: Slope | None, claimed: float, rows: pd.DataFrame
+    place: Place, axis: str, name: str, level: float, found: CrossingSlope | None, claimed: float, rows: pd.DataFrame
 ) -> Finding:
     what = f"{place.prefix}{name}, steps to a loss of {number(level)} against {_SHORT[axis]}"
-    if slope is None:
+    if found is None:
+        return Finding(f"{what}: the values have different numbers of seeds, so there is no slope.")
+    rest = f" Left out: {bound_text(found)}." if found.left_out else ""
+    if found.slope is None:
         return Finding(
             f"{what}: fewer than two values at which every seed got there, and none in its first window, so there is "
-            "no slope."
+            f"no slope.{rest}"
         )
-    verdict = _outcome(slope, claimed) if _judged(rows) else "information"
-    tail = "" if _judged(rows) else " Fewer than 5 seeds: no verdict."
+    judged = _judge(found, claimed)
     return Finding(
-        f"{what}: slope {_told(slope)} over {slope.num_points} values; claimed {claimed:g} "
-        f"({basis(rows.iloc[0])}).{tail}",
-        verdict,
+        f"{what}: slope {_told(found.slope)} over {found.slope.num_points} values; claimed {claimed:g} "
+        f"({basis(rows.iloc[0])}).{rest} {judged.rule}",
+        judged.verdict,
     )
 
 
@@ -187,13 +192,15 @@ def _told(slope: Slope) -> str:
 
 
 def _slope_row(
-    place: Place, axis: str, name: str, level: float, slope: Slope | None, claimed: float | None, rows: pd.DataFrame
+    place: Place, axis: str, name: str, level: float, found: CrossingSlope | None, claimed: float | None
 ) -> list[str | float | int | None]:
-    outcome = _outcome(slope, claimed) if _judged(rows) else "information"
+    verdict = _judge(found, claimed).verdict
+    slope = None if found is None else found.slope
     told = "none" if slope is None else _told(slope)
     points = 0 if slope is None else slope.num_points
-    shown = "no verdict" if outcome == "information" else outcome
-    return [place.title, _SHORT[axis], name, level, told, "none" if claimed is None else f"{claimed:g}", shown, points]
+    shown = "no verdict" if verdict == "information" else verdict
+    claim = "none" if claimed is None else f"{claimed:g}"
+    return [place.title, _SHORT[axis], name, level, told, claim, shown, points, bound_text(found) if found else ""]
 
 
 def _step_rows(
@@ -204,14 +211,24 @@ def _step_rows(
     for _, row in rows.sort_values("at").iterrows():
         length = int(row["at"]) if axis == "num_examples" else learner.training.num_examples
         start = [place.title, axis, float(row["at"]), str(row["learner"]), level]
-        if row["reached"] < 1:
-            missed = round((1 - row["reached"]) * row["num_seeds"])
-            told.append([*start, f"not reached by {missed} of {int(row['num_seeds'])} seeds", "", "", basis(row)])
-            continue
-        if row["early"]:
-            count = f"{int(row['early'])} of {int(row['num_seeds'])} seeds"
-            told.append([*start, f"at most {number(row['value'])}: {count} in the first window", "", "", basis(row)])
+        if not row["usable"]:
+            told.append([*start, _bound(row), "", "", basis(row)])
             continue
         seen = row["value"] * batch
         told.append([*start, quantity(row), number(seen), number(seen * length), basis(row)])
     return told
+
+
+def _bound(row: pd.Series) -> str:
+    """``<= 250 (1 of 5 seeds in the first window)``, ``> 8000 (2 of 5 seeds did not get there)``."""
+    from iclab.evaluation import mean_crossing
+
+    states = [crossing.state for crossing in row["crossings"]]
+    seeds = plural(len(states), "seed")
+    reasons = [
+        f"{states.count(state)} of {seeds} {why}"
+        for state, why in (("left", "in the first window"), ("right", "did not get there"))
+        if state in states
+    ]
+    mean = mean_crossing(row["crossings"])
+    return f"{mean or 'bounds on both sides'} ({'; '.join(reasons)})"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from iclab.experiments.outlier_sections import AttentionLearner, OutlierPromptsSection
 
 if TYPE_CHECKING:
+    from iclab.evaluation import Crossing
     from iclab.experiments.outlier_sections import HingeTraining
     from iclab.experiments.outlier_training_config import OutlierTrainingConfig
     from iclab.pretraining import HingeRecord
@@ -53,19 +54,30 @@ def points_of(config: OutlierTrainingConfig) -> list[Point]:
     return points or [Point(config.prompts)]
 
 
-def crossing(record: HingeRecord, level: float, batch_size: int) -> float | None:
+def crossing(record: HingeRecord, level: float, batch_size: int) -> Crossing:
     """Steps until the loss was at most ``level`` for the first time, on a straight line between the middles of two
-    windows; ``None`` if it never was. Below the first window's middle nothing is known: there it is that middle, which
-    is an upper bound and no number to reckon with (`first_middle`)."""
+    windows. A loss that is there in the first window is left-censored at that window's middle; one that never gets
+    there is right-censored at the steps taken."""
+    from iclab.evaluation import Crossing
+
     middles = [window.step - window.num_prompts / batch_size / 2 for window in record.windows]
     losses = [window.loss for window in record.windows]
-    first = next((place for place, loss in enumerate(losses) if loss <= level), None)
+    first = next((index for index, loss in enumerate(losses) if loss <= level), None)
     if first is None:
-        return None
+        return Crossing(float(record.steps), "right")
     if first == 0:
-        return middles[0]
+        return Crossing(middles[0], "left")
     share = (losses[first - 1] - level) / (losses[first - 1] - losses[first])
-    return middles[first - 1] + share * (middles[first] - middles[first - 1])
+    return Crossing(middles[first - 1] + share * (middles[first] - middles[first - 1]))
+
+
+def crossing_from(steps: float, reached: float, training: HingeTraining) -> Crossing:
+    """The crossing that a run's ``steps_to_level`` and ``reached`` of one seed stand for."""
+    from iclab.evaluation import Crossing
+
+    if reached < 1:
+        return Crossing(steps, "right")
+    return Crossing(steps, "left" if steps <= first_middle(training) else "measured")
 
 
 def first_middle(training: HingeTraining) -> float:

@@ -9,6 +9,7 @@ from typing import Literal
 Role = Literal["model", "ablation", "baseline", "theory", "ceiling", "quoted"]
 Scale = Literal["linear", "log", "log2", "symlog"]
 Verdict = Literal["agrees", "disagrees", "undecided", "information"]
+Relation = Literal["=", "<=", ">"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Series:
         role: decides the stroke: theory curves are lines without markers, baselines are dashed, and so on.
         band: what low and high are, e.g. ``95 % over 5 seeds``; goes to the data table.
         like: the label whose colour and marker this curve shares: a theory curve, that of what it describes.
+        relations: one for each x, or empty where all are ``=``: a value that is known to be ``<=`` or ``>`` its y is
+            drawn as an open arrow that no line joins.
     """
 
     label: str
@@ -34,6 +37,7 @@ class Series:
     role: Role = "model"
     band: str = ""
     like: str = ""
+    relations: Sequence[Relation] = ()
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def interval_note(rows: pd.DataFrame) -> str:
         "bootstrap": "95 %, by bootstrap over seeds" + (", then over the prompts of each" if prompts else ""),
         "range": "the smallest and the largest seed where there are fewer than 5",
         "prompts": "95 % over the prompts of the only seed, which says nothing of other seeds",
-        "none": "absent where there is one seed",
+        "none": "absent where there is one seed, or a value is not finite",
     }
     used = "; ".join(way for kind, way in ways.items() if (measured["interval"] == kind).any())
     return f"Intervals: {used} ({basis_of(measured)})."

@@ -178,7 +178,10 @@ def _findings(part: pd.DataFrame, degree: int) -> list[Finding]:
     findings = []
     for learner, group in part.groupby("learner", sort=False):
         perfect = group[group["value"] >= _FOUND]
-        first = f", first at N_pt = {int(perfect['num_examples'].min())}" if len(perfect) else ""
+        first = ""
+        if len(perfect):
+            n, shortest = int(perfect["num_examples"].min()), int(group["num_examples"].min())
+            first = f", first at N_pt <= {n}, the shortest measured" if n == shortest else f", first at N_pt = {n}"
         findings.append(
             Finding(
                 f"Degree {degree}, {learner}: the mean area under the ROC curve is at least {_FOUND} at "

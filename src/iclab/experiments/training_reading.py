@@ -37,7 +37,8 @@ def training(results: Results, columns: list[str], roles: Mapping[str, Role]) ->
     table = Table(
         "learned",
         f"The first evaluation at which the error over all prefixes is below {LEARNED:g} of that of predicting zero, "
-        "for each seed, and the error at the end.",
+        "for each seed, and the error at the end. <= marks the first evaluation of all, before which nothing is "
+        "known; > marks the last one, up to which the model has not learned.",
         ["prompts", "learner", "steps, seed by seed", "error at the end", "rests on"],
         [row for place in places for row in _rows(place, roles)],
     )
@@ -62,6 +63,13 @@ def _rows(place: Place, roles: Mapping[str, Role]) -> list[list[str | float | in
         steps = [int(step) for step in ordered["step"]]
         seeds = list(zip(*ordered["seed_values"], strict=False))
         firsts = [next((s for s, e in zip(steps, errors, strict=False) if e < LEARNED), None) for errors in seeds]
-        told = ", ".join("not learned" if first is None else f"{first:,}" for first in firsts)
+        told = ", ".join(_first_text(first, steps) for first in firsts)
         rows.append([place.title, name, told, number(ordered["value"].iloc[-1]), span([len(seeds)], "seed")])
     return rows
+
+
+def _first_text(first: int | None, steps: list[int]) -> str:
+    """``1,000``, or a bound where no evaluation lies on the other side."""
+    if first is None:
+        return f"> {steps[-1]:,}"
+    return f"{'<= ' if first == steps[0] else ''}{first:,}"

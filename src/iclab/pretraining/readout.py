@@ -13,6 +13,10 @@ PENALTIES = tuple(10.0**k for k in range(-10, 3))
 """Hold-out candidates for ``lambda2``, in units of the mean eigenvalue of the Gram matrix."""
 
 
+MOST_LOST = 1e-2
+"""Relative rounding error of a solution above which it is refused: two digits are left."""
+
+
 @dataclass(frozen=True)
 class GramStatistics:
     """``F'F``, ``F'y``, ``y'y`` and the number of rows: all that ridge regression and its hold-out error need.
@@ -68,8 +72,16 @@ def ridge(fit: GramStatistics, holdout: GramStatistics | None = None, penalty: f
     Args:
         fit: statistics to fit on.
         holdout: statistics that choose the penalty among `PENALTIES` (times the mean eigenvalue); the solution is then
-            refitted on both. Needed if ``penalty`` is ``None``.
+            refitted on both. Needed if ``penalty`` is ``None``. Candidates at which float64 leaves fewer than two
+            digits are no candidates.
         penalty: ``lambda2``, fixed.
+
+    Rounding moves the eigenvalues of ``F'F`` by about ``eps`` of the largest; where that is more than `MOST_LOST` of
+    the smallest of ``F'F + penalty I``, the weights are noise.
+
+    Raises:
+        InputError: for no hold-out rows to choose on, a penalty that is not positive, or one that leaves fewer than two
+            digits of the weights.
     """
     errors: dict[float, float] = {}
     if penalty is None:
@@ -81,6 +93,8 @@ def ridge(fit: GramStatistics, holdout: GramStatistics | None = None, penalty: f
         projected = vectors.T @ fit.moment
         unit = float(fit.gram.diagonal().mean())
         for candidate in PENALTIES:
+            if _lost(values.clamp(min=0) + candidate * unit) > MOST_LOST:
+                continue
             weights = vectors @ (projected / (values.clamp(min=0) + candidate * unit))
             errors[candidate] = holdout.error(weights)
         total = fit + holdout
@@ -91,5 +105,16 @@ def ridge(fit: GramStatistics, holdout: GramStatistics | None = None, penalty: f
         total = fit if holdout is None else fit + holdout
     values, vectors = torch.linalg.eigh(total.gram)
     shifted = values.clamp(min=0) + penalty
+    if not errors and _lost(shifted) > MOST_LOST:
+        least = torch.finfo(torch.float64).eps * float(values.max()) / MOST_LOST
+        raise InputError(
+            f"lambda2 is {penalty:g}, at which float64 leaves fewer than two digits of the weights; expected at least "
+            f"{least:.2g} for these features"
+        )
     weights = vectors @ ((vectors.T @ total.moment) / shifted)
     return RidgeFit(weights, float(penalty), float(shifted.max() / shifted.min()), errors)
+
+
+def _lost(shifted: Tensor) -> float:
+    """Relative rounding error of a solution whose matrix has these eigenvalues."""
+    return float(torch.finfo(torch.float64).eps * shifted.max() / shifted.min())

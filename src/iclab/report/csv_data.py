@@ -21,10 +21,13 @@ def figure_csv(figure: Figure) -> str:
     """One row a point; numbers in full precision, empty cells where there is no number."""
     everything = [(panel, series) for panel in figure.panels for series in panel.series]
     seeds = max((len(series.seeds) for _, series in everything), default=0)
-    rows: list[Sequence[Any]] = [[*_FIRST_COLUMNS, *(f"seed column {i + 1}" for i in range(seeds))]]
+    bounds = any(len(series.relations) for _, series in everything)
+    rows: list[Sequence[Any]] = [
+        [*_FIRST_COLUMNS, *(["bound"] if bounds else []), *(f"seed column {i + 1}" for i in range(seeds))]
+    ]
     for panel, series in everything:
         head = (panel.title, panel.x_label, panel.y_label, series.label, series.role)
-        rows += ([*head, *point] for point in _points(series, seeds))
+        rows += ([*head, *point] for point in _points(series, seeds, bounds))
     return _write(rows)
 
 
@@ -39,12 +42,14 @@ def data_link(text: str | bytes, media_type: str = "text/csv") -> str:
     return f"data:{media_type};charset=utf-8;base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def _points(series: Series, seeds: int) -> Iterable[list[Any]]:
+def _points(series: Series, seeds: int, bounds: bool) -> Iterable[list[Any]]:
     for i, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
         low = series.low[i] if len(series.low) else None
         high = series.high[i] if len(series.high) else None
         values = [series.seeds[k][i] if k < len(series.seeds) else None for k in range(seeds)]
-        yield [x, y, low, high, series.band, *values]
+        relation = series.relations[i] if len(series.relations) else "="
+        bound = [None if relation == "=" else relation] if bounds else []
+        yield [x, y, low, high, series.band, *bound, *values]
 
 
 def _write(rows: Iterable[Sequence[Any]]) -> str:

@@ -25,6 +25,8 @@ class Curve:
         x, y: values.
         low, high: ends of the interval; infinite where the interval leaves the axes, NaN where there is none.
         seeds: ``(num_seeds, len(x))``.
+        most, least: bounds of values that are not known: upper bounds (``<=``) and lower bounds (``>``). ``y`` is NaN
+            there.
     """
 
     series: Series
@@ -33,6 +35,8 @@ class Curve:
     low: np.ndarray
     high: np.ndarray
     seeds: np.ndarray
+    most: np.ndarray
+    least: np.ndarray
 
     @property
     def drawn(self) -> np.ndarray:
@@ -71,11 +75,19 @@ def _clean(series: Series, panel: Panel, notes: list[str]) -> Curve:
             )
     lost_x, x = _drawable(x, panel.x_scale)
     lost_y, y = _drawable(y, panel.y_scale)
+    relations = np.asarray(list(series.relations) or ["="] * count)
+    if len(relations) != count or not np.isin(relations, ["=", "<=", ">"]).all():
+        raise InputError(
+            f"relations of series {plain(series.label)!r} are {list(series.relations)}; expected =, <= or > for "
+            f"each of {count} x values"
+        )
+    most, least = (np.where(relations == sign, y, np.nan) for sign in ("<=", ">"))
     _note(notes, series, int(np.count_nonzero(lost_x | lost_y)), panel)
     if not (np.isfinite(x) & np.isfinite(y)).any():
         notes.append(f"{plain(series.label)} has nothing to draw{_place(panel)}.")
+    y = np.where(relations == "=", y, np.nan)
     table = np.stack([_drawable(s, panel.y_scale)[1] for s in seeds]) if seeds else np.empty((0, count))
-    return Curve(series, x, y, *_interval(low, high, panel), table)
+    return Curve(series, x, y, *_interval(low, high, panel), table, most, least)
 
 
 def _numbers(series: Series, name: str, values: Sequence[float]) -> np.ndarray:

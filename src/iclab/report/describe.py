@@ -50,12 +50,17 @@ def panel_in_words(panel: Panel) -> str:
 
 
 def _series_in_words(series: Series) -> str:
-    pairs = zip(series.x, series.y, strict=True)
-    points = [(x, y) for x, y in pairs if None not in (x, y) and math.isfinite(x) and math.isfinite(y)]
+    pairs = zip(series.x, series.y, _bounds(series), strict=True)
+    points = [(x, y, b) for x, y, b in pairs if None not in (x, y) and math.isfinite(x) and math.isfinite(y)]
     if not points:
         return f"{plain(series.label)}: no data."
     ends = points if len(points) == 1 else [points[0], points[-1]]
-    return f"{plain(series.label)}: " + " to ".join(f"{cell_text(y)} at {short_number(x)}" for x, y in ends) + "."
+    return f"{plain(series.label)}: " + " to ".join(f"{b}{cell_text(y)} at {short_number(x)}" for x, y, b in ends) + "."
+
+
+def _bounds(series: Series) -> list[str]:
+    """``<= `` or ``> `` before a y that is a bound."""
+    return [f"{sign} " if sign != "=" else "" for sign in series.relations] or [""] * len(series.x)
 
 
 def figure_rows(figure: Figure) -> Rows:
@@ -64,6 +69,7 @@ def figure_rows(figure: Figure) -> Rows:
     everything = [(panel, series) for panel in figure.panels for series in panel.series]
     intervals = any(len(series.low) for _, series in everything)
     kinds = any(series.band for _, series in everything)
+    bounds = any(len(series.relations) for _, series in everything)
     columns = [
         *(["panel"] if several else []),
         "series",
@@ -71,6 +77,7 @@ def figure_rows(figure: Figure) -> Rows:
         _shared([plain(panel.y_label) for panel in figure.panels], "y"),
         *(["low", "high"] if intervals else []),
         *(["interval"] if kinds else []),
+        *(["bound"] if bounds else []),
     ]
     rows: list[tuple[Cell, ...]] = []
     for panel, series in everything:
@@ -81,6 +88,7 @@ def figure_rows(figure: Figure) -> Rows:
             cells += [_text(series.label), _number(x), _number(y)]
             cells += [_number(low), _number(high)] if intervals else []
             cells += [_text(series.band)] if kinds else []
+            cells += [_text(_bounds(series)[i].strip())] if bounds else []
             rows.append(tuple(cells))
     return Rows(tuple(columns), tuple(rows[:MOST_ROWS]), len(rows)).filled()
 

@@ -39,7 +39,7 @@ def _sentence(kind: str, rows: pd.DataFrame) -> str:
                 "about other seeds."
             )
         case "none":
-            return f"None ({seeds}): a single number of a single seed, which has no interval."
+            return f"None ({seeds}): one number of one seed, or samples that are not all finite, have no interval."
         case "exact":
             return "Exact: computed without sampling, so there is no interval."
         case _:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
 
 from iclab.errors import InputError
 from iclab.experiments.reading import Panel
 from iclab.report.coincide import covers
 from iclab.report.curves import Curve, clean_panel
-from iclab.report.palette import AXIS, GRID, INK, MUTED
+from iclab.report.palette import AXIS, GRID, INK, MUTED, PAPER
 from iclab.report.references import draw_horizontal, draw_vertical, label_rows
 from iclab.report.strokes import Key, Stroke, key_of
 from iclab.report.text import plain, wrapped
@@ -53,7 +54,9 @@ def draw_panel(axes: Axes, panel: Panel, strokes: dict[Key, Stroke], *, title: b
             _draw_line(axes, curve, strokes[key_of(curve.series)].beneath(others))
         if any(hidden):
             notes.append(_BROADER)
-    if not any(curve.drawn.any() for curve in curves):
+    for curve in curves:
+        _draw_bounds(axes, curve, strokes[key_of(curve.series)])
+    if not any(np.isfinite([curve.y, curve.most, curve.least]).any() for curve in curves):
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", va="center", color=MUTED)
     rows = draw_vertical(axes, vertical)
     draw_horizontal(axes, horizontal, curves)
@@ -90,6 +93,7 @@ def _y_values(curves: list[Curve], lines: list[float]) -> np.ndarray:
     parts = [np.asarray(lines, dtype=np.float64)]
     for curve in curves:
         parts += [values[curve.drawn & np.isfinite(values)] for values in (curve.y, curve.low, curve.high)]
+        parts += [values[np.isfinite(curve.x) & np.isfinite(values)] for values in (curve.most, curve.least)]
         parts += [values[np.isfinite(curve.x) & np.isfinite(values)] for values in curve.seeds]
     return np.concatenate(parts)
 
@@ -115,6 +119,17 @@ def _draw_band(axes: Axes, curve: Curve, stroke: Stroke, plan: AxisPlan) -> None
         )
     if alone.any():
         axes.vlines(curve.x[alone], low[alone], high[alone], color=stroke.colour, linewidth=1.3, alpha=0.75, zorder=2)
+
+
+def _draw_bounds(axes: Axes, curve: Curve, stroke: Stroke) -> None:
+    """Open arrows that point to where the value lies."""
+    for bounds, marker in ((curve.most, CARETDOWNBASE), (curve.least, CARETUPBASE)):
+        known = np.isfinite(curve.x) & np.isfinite(bounds)
+        if known.any():
+            axes.plot(
+                curve.x[known], bounds[known], linestyle="none", marker=marker, markersize=9, markeredgewidth=1.4,
+                markerfacecolor=PAPER, markeredgecolor=stroke.colour, zorder=3.5,
+            )  # fmt: skip
 
 
 def _draw_seeds(axes: Axes, curves: list[Curve], strokes: dict[Key, Stroke], notes: list[str]) -> None:

@@ -167,13 +167,6 @@ def _describe(measurement: Measurement) -> dict[str, Any]:
 
 def _samples(measurement: Measurement, name: str) -> np.ndarray:
     samples = np.ascontiguousarray(measurement.samples)
-    if samples.dtype.kind not in "fiub":
-        raise InputError(f"{name} has samples of the type {samples.dtype}; expected real numbers")
-    rows = 2 if measurement.statistic == "alignment" else 1
-    if len(samples) < rows:
-        raise InputError(
-            f"{name} has {len(samples)} numbers a prompt; expected {rows} for the statistic {measurement.statistic}"
-        )
     bad = int((~np.isfinite(samples)).sum())
     if bad and measurement.statistic != "exact":
         raise InputError(f"{name} is not finite in {bad} of {samples.size} samples; the learner diverged")

@@ -10,6 +10,7 @@ from iclab.theory.gate_moments import GateMoments, TokenMoments
 from iclab.theory.generative import generative_exponent, label_map_strengths
 from iclab.theory.optimal_gate import OptimalGate, optimal_gate, optimal_gate_curve
 from iclab.theory.rates import RATES, Rate, rates
+from iclab.theory.tails import tail_ratio
 from iclab.theory.weights import GATES, LabelWeight
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "optimal_gate_curve",
     "polynomial_degree",
     "rates",
+    "tail_ratio",
 ]
