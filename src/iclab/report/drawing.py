@@ -6,6 +6,7 @@ On the page a panel is an image of its own, so that panels stand in one column o
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 import warnings
@@ -104,12 +105,23 @@ def column_count(panels: int) -> int:
 @contextmanager
 def _style(salt: str) -> Generator[None]:
     """Matplotlib's own defaults and ours, whatever the user's configuration says, restored afterwards."""
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    with matplotlib.rc_context(), warnings.catch_warnings(), _errors_alone("matplotlib.mathtext"):
         # A character that the font lacks is drawn as a box; the page's text shows it.
         warnings.filterwarnings("ignore", message=".*Glyph .* missing from font.*")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({**_STYLE, "svg.hashsalt": f"iclab-{salt}"})
         yield
+
+
+@contextmanager
+def _errors_alone(logger_name: str) -> Generator[None]:
+    logger = logging.getLogger(logger_name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _compose(figure: Figure, panels: Sequence[PreparedPanel], strokes: dict[Key, Stroke]) -> Canvas:
