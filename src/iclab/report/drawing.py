@@ -24,7 +24,7 @@ from iclab.experiments.reading import Figure
 from iclab.report.palette import AXIS, INK, PAPER
 from iclab.report.panel import draw_panel
 from iclab.report.prepare import PreparedPanel, cut_off, prepare
-from iclab.report.strokes import Key, Stroke, legend_keys
+from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
 from iclab.report.terms import as_mathtext
 from iclab.report.text import plain, wrapped
 
@@ -78,7 +78,7 @@ def draw_figure(figure: Figure, strokes: dict[Key, Stroke]) -> DrawnFigure:
         InputError: a panel's data or limits make no sense.
     """
     with _style(plain(figure.name)):
-        panels = prepare(figure)
+        panels, strokes = prepare(figure), of_figure(figure, strokes)
         canvas = _compose(figure, panels, strokes)
         svg, png = _svg(canvas, plain(figure.name)), _png(canvas)
         drawn = [_draw_alone(panel, strokes) for panel in panels]

@@ -19,7 +19,7 @@ from iclab.report.describe import Cell, Rows, figure_rows, panel_in_words
 from iclab.report.drawing import DrawnFigure, draw_legend_mark
 from iclab.report.inline import inline_svg
 from iclab.report.palette import DARK_VARIABLES, LIGHT_VARIABLES
-from iclab.report.strokes import Key, Stroke, legend_keys
+from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
 from iclab.report.terms import as_html
 from iclab.report.text import cell_text, file_name, is_number, plain
 
@@ -98,7 +98,7 @@ def _tally(reading: Reading) -> str:
 
 
 def _figure(number: int, figure: Figure, name: str, drawn: DrawnFigure, strokes: dict[Key, Stroke]) -> dict[str, Any]:
-    keys = legend_keys(figure)
+    keys, strokes = legend_keys(figure), of_figure(figure, strokes)
     labels = [label for label, _ in keys]
     return {
         "number": number,
