@@ -22,7 +22,8 @@ NAN = float("nan")
 def axes_with(**lines: object) -> Axes:
     axes = Canvas().add_subplot()
     figure = Figure("f", "", [Panel("title", "N", "error", [Series("a", [0, 4], [0, 1.2])], **lines)])  # type: ignore[arg-type]
-    draw_panel(axes, *prepare(figure), assign_strokes([figure]), title=True)
+    (prepared,) = prepare(figure)
+    draw_panel(axes, prepared, assign_strokes([figure]), title=True)
     return axes
 
 
