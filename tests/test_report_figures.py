@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
-from matplotlib.text import Annotation
 
 from iclab.errors import InputError
 from iclab.experiments.reading import Figure, Panel, Series
@@ -23,7 +22,8 @@ from iclab.report.drawing import DrawnFigure, column_count, draw_figure
 from iclab.report.inline import inline_svg
 from iclab.report.palette import DARK_VARIABLES, INK, LIGHT_VARIABLES, MUTED, SERIES_DARK, SERIES_LIGHT
 from iclab.report.panel import draw_panel
-from iclab.report.strokes import assign_strokes, legend_keys
+from iclab.report.prepare import prepare
+from iclab.report.strokes import assign_strokes, legend_keys, of_figure
 
 NAN, INF = float("nan"), float("inf")
 
@@ -90,8 +90,9 @@ def draw(*series: Series, **options: object) -> tuple[DrawnFigure, Figure]:
 
 
 def axes_of(shown: Panel) -> tuple[Axes, list[str]]:
-    axes = Canvas().add_subplot()
-    notes = draw_panel(axes, shown, assign_strokes([Figure("f", "", [shown])]), title=True)
+    axes, figure = Canvas().add_subplot(), Figure("f", "", [shown])
+    (prepared,) = prepare(figure)
+    notes = draw_panel(axes, prepared, of_figure(figure, assign_strokes([figure])), title=True)
     return axes, notes
 
 
@@ -152,6 +153,16 @@ def test_points_with_an_exact_curve_are_not_joined() -> None:
     assert [style[:2] for style in styles_of(axes, SERIES_LIGHT[0])] == [("-", "None"), ("None", "o")]
     assert [style[:2] for style in styles_of(axes, SERIES_LIGHT[1])] == [("-", "s")]
     assert len(axes.collections) == 1
+
+
+def test_points_are_joined_in_a_figure_without_their_exact_curve() -> None:
+    points = Series("a", [1, 2, 4], [1, 2, 3])
+    with_curve = Figure("1", "", [panel(points, Series("fit", [1, 4], [1, 3], role="theory", like="a"))])
+    alone = Figure("2", "", [panel(points)])
+    strokes = assign_strokes([with_curve, alone])
+    assert not of_figure(with_curve, strokes)["a", "model"].joined
+    assert of_figure(alone, strokes)["a", "model"].joined
+    assert of_figure(with_curve, strokes)["fit", "theory"].joined
 
 
 def test_all_points_that_are_not_joined_are_drawn() -> None:
@@ -286,7 +297,8 @@ def test_labels_of_any_length_and_script_leave_room_for_the_axes() -> None:
 
 def test_dollar_signs_are_text() -> None:
     axes, _ = axes_of(Panel("$\\frac{1}{2$", "$x", "$y$", [Series("$\\bad{$", [1], [1])]))
-    assert axes.get_title(loc="left") == "$\\frac{1}{2$"
+    assert axes.get_title(loc="left") == "\\$\\frac{1}{2\\$"
+    assert axes.get_ylabel() == "\\$y\\$"
     figure = Figure("$f{$", "", [Panel("$\\frac{1}{2$", "$x", "$y$", [Series("$\\bad{$", [1], [1])])])
     ElementTree.fromstring(draw_figure(figure, assign_strokes([figure])).svg)
 
@@ -296,13 +308,6 @@ def test_horizontal_labels_avoid_the_curve() -> None:
     axes, _ = axes_of(shown)
     (label,) = (text for text in axes.texts if text.get_text() == "perfect")
     assert label.get_horizontalalignment() == "left"
-
-
-def test_vertical_labels_that_would_overlap_are_staggered() -> None:
-    lines = [(1.0, "a long label"), (1.05, "another label"), (3.0, "far")]
-    axes, _ = axes_of(panel(Series("a", [0, 4], [0, 1]), vertical=lines))
-    heights = {text.get_text(): text.xyann[1] for text in axes.texts if isinstance(text, Annotation)}
-    assert heights["a long label"] == heights["far"] < heights["another label"]
 
 
 def test_columns_of_a_grid() -> None:

@@ -24,6 +24,8 @@ from iclab.report import build_report, render_report
 HOSTILE = (
     '<script>alert(\'x\')</script>" onload="alert(1)" </svg><img src=x onerror=alert(2)> {{ 7*7 }} $\\frac{1}{2$ =1+1'
 )
+# Elements inside a word.
+TERM = {"var", "sub", "sup"}
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 
 MAMBA = Series(
@@ -82,6 +84,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert len({name for name, _ in attrs}) == len(attrs)
         self.elements.append((tag, dict(attrs)))
+        self._separate(tag)
         if tag not in VOID:
             self.stack.append(tag)
 
@@ -90,6 +93,7 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.stack.pop() == tag
+        self._separate(tag)
 
     def handle_data(self, data: str) -> None:
         if self.stack and self.stack[-1] != "style":
@@ -97,7 +101,11 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
+        return " ".join("".join(self.words).split())
+
+    def _separate(self, tag: str) -> None:
+        if tag not in TERM:
+            self.words.append(" ")
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]

@@ -56,7 +56,7 @@ def read(results: Results) -> Reading:
     figure = Figure(
         "error",
         "Squared error against the clean target, divided by the label variance, on the same prompts for every "
-        "learner. Curves that leave a panel upwards are above 1.6 times the error of predicting zero. "
+        "learner. The axes end at 1.6 times the error of predicting zero, the largest of the panels. "
         f"{' '.join([interval_note(errors), *stops])}{left_out}",
         panels,
     )

@@ -59,13 +59,15 @@ class Panel:
 class Figure:
     """Panels that are read together. ``name`` is a file name without its ending; ``caption`` is a sentence or two.
 
-    ``columns`` of the grid in a file, 1 to 3; left to the drawing if ``None``.
+    ``columns`` of the grid in a file, 1 to 3; left to the drawing if ``None``. Panels whose y axes have one label and
+    scale share their limits, unless ``share_y`` is false; so do x axes.
     """
 
     name: str
     caption: str
     panels: Sequence[Panel]
     columns: int | None = None
+    share_y: bool = True
 
 
 @dataclass(frozen=True)

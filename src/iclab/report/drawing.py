@@ -6,10 +6,11 @@ On the page a panel is an image of its own, so that panels stand in one column o
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +20,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 
-from iclab.experiments.reading import Figure, Panel
+from iclab.experiments.reading import Figure
 from iclab.report.palette import AXIS, INK, PAPER
 from iclab.report.panel import draw_panel
-from iclab.report.strokes import Key, Stroke, legend_keys
+from iclab.report.prepare import PreparedPanel, cut_off, prepare
+from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
+from iclab.report.terms import as_mathtext
 from iclab.report.text import plain, wrapped
 
 _PANEL_SIZE = (4.4, 3.15)
@@ -30,8 +33,8 @@ _FILE_PANEL_SIZES = {1: (5.6, 3.7), 2: (4.5, 3.3), 3: (4.2, 3.25)}
 _RESOLUTION = 200
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "path",
-    # Labels are plain text: a dollar sign in a link's expression is a dollar sign, not the start of a formula.
-    "text.parse_math": False,
+    # What is drawn comes from `as_mathtext`, which leaves no dollar sign of a label itself to the parser.
+    "text.parse_math": True,
     "font.family": ["DejaVu Sans"],
     "font.size": 10,
     "text.color": INK,
@@ -52,12 +55,20 @@ _STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A figure drawn: the files' bytes, the panels alone, and notes on what could not be drawn."""
+    """A figure drawn.
+
+    Attributes:
+        svg, png: the files' bytes.
+        panels: each panel alone, as SVG.
+        notes: what could not be drawn, and how to read what is.
+        cut_off: which curves leave the axes, for the caption; empty if none does.
+    """
 
     svg: bytes
     png: bytes
     panels: tuple[bytes, ...]
     notes: tuple[str, ...]
+    cut_off: str = ""
 
 
 def draw_figure(figure: Figure, strokes: dict[Key, Stroke]) -> DrawnFigure:
@@ -67,11 +78,12 @@ def draw_figure(figure: Figure, strokes: dict[Key, Stroke]) -> DrawnFigure:
         InputError: a panel's data or limits make no sense.
     """
     with _style(plain(figure.name)):
-        canvas = _compose(figure, strokes)
+        panels, strokes = prepare(figure), of_figure(figure, strokes)
+        canvas = _compose(figure, panels, strokes)
         svg, png = _svg(canvas, plain(figure.name)), _png(canvas)
-        drawn = [_draw_alone(panel, strokes) for panel in figure.panels]
+        drawn = [_draw_alone(panel, strokes) for panel in panels]
     notes = dict.fromkeys(note for _, panel_notes in drawn for note in panel_notes)
-    return DrawnFigure(svg, png, tuple(data for data, _ in drawn), tuple(notes))
+    return DrawnFigure(svg, png, tuple(data for data, _ in drawn), tuple(notes), cut_off(panels))
 
 
 def draw_legend_mark(stroke: Stroke) -> bytes:
@@ -93,7 +105,7 @@ def column_count(panels: int) -> int:
 @contextmanager
 def _style(salt: str) -> Generator[None]:
     """Matplotlib's own defaults and ours, whatever the user's configuration says, restored afterwards."""
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    with matplotlib.rc_context(), warnings.catch_warnings(), _errors_alone("matplotlib.mathtext"):
         # A character that the font lacks is drawn as a box; the page's text shows it.
         warnings.filterwarnings("ignore", message=".*Glyph .* missing from font.*")
         matplotlib.rcdefaults()
@@ -101,7 +113,18 @@ def _style(salt: str) -> Generator[None]:
         yield
 
 
-def _compose(figure: Figure, strokes: dict[Key, Stroke]) -> Canvas:
+@contextmanager
+def _errors_alone(logger_name: str) -> Generator[None]:
+    logger = logging.getLogger(logger_name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _compose(figure: Figure, panels: Sequence[PreparedPanel], strokes: dict[Key, Stroke]) -> Canvas:
     columns = min(max(figure.columns, 1), 3) if figure.columns else column_count(len(figure.panels))
     rows = max(1, math.ceil(len(figure.panels) / columns))
     width, height = _FILE_PANEL_SIZES[columns]
@@ -113,20 +136,21 @@ def _compose(figure: Figure, strokes: dict[Key, Stroke]) -> Canvas:
     legend_height = 0.2 + 0.215 * math.ceil(lines / legend_columns) if keys else 0.0
     canvas = Canvas(figsize=(columns * width, rows * height + legend_height), layout="constrained")
     canvas.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.04)  # type: ignore[union-attr]
-    for place, panel in enumerate(figure.panels):
-        draw_panel(canvas.add_subplot(rows, columns, place + 1), panel, strokes, title=True)
+    for position, panel in enumerate(panels, 1):
+        draw_panel(canvas.add_subplot(rows, columns, position), panel, strokes, title=True)
     if keys:
         handles = [strokes[key].handle() for key in keys]
         canvas.legend(
-            handles, labels, loc="outside lower left", ncols=legend_columns, handlelength=3.0, columnspacing=1.6
-        )
+            handles, list(map(as_mathtext, labels)), loc="outside lower left", ncols=legend_columns, handlelength=3.0,
+            columnspacing=1.6,
+        )  # fmt: skip
     return canvas
 
 
-def _draw_alone(panel: Panel, strokes: dict[Key, Stroke]) -> tuple[bytes, list[str]]:
+def _draw_alone(panel: PreparedPanel, strokes: dict[Key, Stroke]) -> tuple[bytes, list[str]]:
     canvas = Canvas(figsize=_PANEL_SIZE, layout="constrained", facecolor="none")
     notes = draw_panel(canvas.add_subplot(), panel, strokes, title=False)
-    return _svg(canvas, plain(panel.title)), notes
+    return _svg(canvas, plain(panel.panel.title)), notes
 
 
 def _svg(canvas: Canvas, title: str) -> bytes:

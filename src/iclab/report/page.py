@@ -19,7 +19,8 @@ from iclab.report.describe import Cell, Rows, figure_rows, panel_in_words
 from iclab.report.drawing import DrawnFigure, draw_legend_mark
 from iclab.report.inline import inline_svg
 from iclab.report.palette import DARK_VARIABLES, LIGHT_VARIABLES
-from iclab.report.strokes import Key, Stroke, legend_keys
+from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
+from iclab.report.terms import as_html
 from iclab.report.text import cell_text, file_name, is_number, plain
 
 _BADGES: dict[Verdict, tuple[str, str]] = {
@@ -61,6 +62,7 @@ def render_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["math"] = as_html
     named = zip(reading.figures, drawn.items(), strict=True)
     return environment.get_template("report.html.j2").render(
         style=Markup(_style_sheet()),
@@ -96,11 +98,11 @@ def _tally(reading: Reading) -> str:
 
 
 def _figure(number: int, figure: Figure, name: str, drawn: DrawnFigure, strokes: dict[Key, Stroke]) -> dict[str, Any]:
-    keys = legend_keys(figure)
+    keys, strokes = legend_keys(figure), of_figure(figure, strokes)
     labels = [label for label, _ in keys]
     return {
         "number": number,
-        "caption": plain(figure.caption),
+        "caption": " ".join(filter(None, [plain(figure.caption), drawn.cut_off])),
         "panels": [
             {"title": plain(panel.title), "svg": inline_svg(svg, f"f{number}p{i}", panel_in_words(panel))}
             for i, (panel, svg) in enumerate(zip(figure.panels, drawn.panels, strict=True), 1)

@@ -105,7 +105,6 @@ def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
     """
     everything = [s for figure in figures for panel in figure.panels for s in panel.series]
     coloured = {_family(s) for s in everything if s.role != "ceiling"}
-    described = {plain(s.like) for s in everything if s.role == "theory" and s.like}
     colours: dict[str, int] = {}
     markers: dict[str, int] = {}
     turns: dict[str, int] = {}
@@ -120,9 +119,17 @@ def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
         markers[label] = _rarest(len(MARKERS), twins, [markers[o] for o in near])
         turns[label] = len(twins)
     families = {key_of(s): _family(s) for s in everything}
+    return {key: _stroke(colours[family], markers[family], turns[family], key[1]) for key, family in families.items()}
+
+
+def of_figure(figure: Figure, strokes: dict[Key, Stroke]) -> dict[Key, Stroke]:
+    """The strokes of one figure: points that an exact curve of this figure describes are not joined."""
+    keys = legend_keys(figure)
+    shown = (series for panel in figure.panels for series in panel.series)
+    described = {plain(series.like) for series in shown if series.role == "theory" and series.like}
     return {
-        key: _stroke(colours[family], markers[family], turns[family], key[1], joined=key[0] not in described)
-        for key, family in families.items()
+        key: replace(strokes[key], dashes="none") if key[0] in described and strokes[key].marker else strokes[key]
+        for key in keys
     }
 
 
@@ -146,12 +153,12 @@ def _rarest(count: int, near: Sequence[int], everywhere: Sequence[int]) -> int:
     return min(range(count), key=lambda number: (near.count(number), everywhere.count(number), number))
 
 
-def _stroke(colour: int, marker: int, turn: int, role: Role, *, joined: bool) -> Stroke:
+def _stroke(colour: int, marker: int, turn: int, role: Role) -> Stroke:
     shade = INK if colour == _INK else SERIES_LIGHT[colour]
     if role in _PATTERNS:
         patterns = _PATTERNS[role]
         return Stroke(shade, role, patterns[turn % len(patterns)], _WIDTHS[role], "")
-    return Stroke(shade, role, _DASHES[role] if joined else "none", _WIDTHS[role], MARKERS[marker])
+    return Stroke(shade, role, _DASHES[role], _WIDTHS[role], MARKERS[marker])
 
 
 def legend_keys(figure: Figure) -> list[Key]:

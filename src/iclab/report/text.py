@@ -6,11 +6,10 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 from typing import Any
 
-_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 # Direction overrides would let a label change how the text after it reads.
 _DIRECTION_MARKS = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _RESERVED_FILE_NAMES = {"con", "prn", "aux", "nul"} | {f"{p}{i}" for p in ("com", "lpt") for i in range(1, 10)}
@@ -39,13 +38,6 @@ def short_number(value: float) -> str:
         scientific = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
         decimal = scientific if len(scientific) < len(decimal) else decimal
     return f"−{decimal[1:]}" if decimal.startswith("-") else decimal
-
-
-def powers_of_two(exponents: Sequence[int]) -> tuple[str, ...]:
-    """Labels of powers of two: ``64``, ``4096``; where one has over six digits or is below 1/32, all as ``2²⁰``."""
-    if all(-5 <= e <= 19 for e in exponents):
-        return tuple(f"{2**e}" if e >= 0 else short_number(2.0**e) for e in exponents)
-    return tuple("2" + str(e).translate(_SUPERSCRIPTS) for e in exponents)
 
 
 def cell_text(value: Any) -> str:

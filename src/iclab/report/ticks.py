@@ -1,22 +1,30 @@
-"""Limits and ticks of an axis, with plain numbers and few enough ticks to read on a phone."""
+"""Limits and ticks of an axis: few enough ticks to read on a phone, all labels of an axis in one form."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    LogFormatterMathtext,
+    LogFormatterSciNotation,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+)
 
 from iclab.experiments.reading import Scale
-from iclab.report.text import powers_of_two, short_number
 
 LOGARITHMIC = ("log", "log2")
 _PADDING = 0.045
 # What is smaller counts as zero: arithmetic with it would underflow.
 _SMALLEST = 1e-200
+# Of a label in decimals; where one is longer, all are powers.
+_LONGEST = 6
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,10 @@ def plan_axis(
     if scale == "symlog":
         return _plan_symlog(values, limits, most)
     low, high = limits or _padded(values)
-    ticks = _linear_ticks(low, high, most)
-    return AxisPlan("linear", low, high, ticks, tuple(short_number(t) for t in ticks))
+    # Half a degree or half a layer is no value of an axis of whole numbers.
+    whole = high - low > 2 and bool((values == np.round(values)).all())
+    ticks = _linear_ticks(low, high, most, whole=whole and limits is None)
+    return AxisPlan("linear", low, high, ticks, tick_labels(ticks, align=True))
 
 
 def apply_plan(axes: Axes, which: str, plan: AxisPlan) -> None:
@@ -68,8 +78,26 @@ def apply_plan(axes: Axes, which: str, plan: AxisPlan) -> None:
         axes.set_yscale(name, **options)
         axes.set_ylim(plan.low, plan.high)
     axis.set_ticks(plan.ticks, labels=list(plan.labels))
-    axis.set_minor_locator(FixedLocator(plan.minor) if plan.minor else NullLocator())
+    axis.set_minor_locator(FixedLocator(plan.minor))
     axis.set_minor_formatter(NullFormatter())
+
+
+def tick_labels(ticks: Sequence[float], base: int = 10, *, align: bool = False) -> tuple[str, ...]:
+    """Labels of one form, as mathtext: all in decimals where these are short, else all as powers of ``base``.
+
+    Args:
+        ticks: of one axis.
+        base: 2 for an axis of powers of two, else 10.
+        align: give decimals equal numbers of digits.
+    """
+    plain = [f"{tick:.10g}" for tick in ticks]
+    if all(len(label.lstrip("-")) <= _LONGEST and "e" not in label for label in plain):
+        digits = max((len(label.partition(".")[2]) for label in plain), default=0)
+        if align:
+            plain = [f"{tick:.{digits}f}" for tick in ticks]
+        return tuple(label.replace("-", "−") for label in plain)
+    powers = LogFormatterMathtext(2) if base == 2 else LogFormatterSciNotation(minor_thresholds=(math.inf, math.inf))
+    return tuple(powers(tick) for tick in ticks)
 
 
 def _padded(values: np.ndarray) -> tuple[float, float]:
@@ -83,8 +111,8 @@ def _padded(values: np.ndarray) -> tuple[float, float]:
     return low - _PADDING * (high - low), high + _PADDING * (high - low)
 
 
-def _linear_ticks(low: float, high: float, most: int) -> tuple[float, ...]:
-    ticks = MaxNLocator(nbins=most - 1, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+def _linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> tuple[float, ...]:
+    ticks = MaxNLocator(nbins=most - 1, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(low, high)
     # Rounding at the twelfth digit of the span turns 0.30000000000000004 and -1e-17 into 0.3 and 0.
     digits = 12 - math.floor(math.log10(high - low))
     inside = (float(t) for t in ticks if low <= t <= high)
@@ -97,12 +125,12 @@ def _plan_log(scale: Scale, values: np.ndarray, limits: tuple[float, float] | No
     if scale == "log2":
         exponents = _powers_of_two(values, low, high)
         if exponents:
-            short = powers_of_two(exponents)
+            longest = max(len(f"{2.0**e:.10g}") for e in exponents)
             # Eight short labels fit where only six long ones do.
-            shown = _thinned(exponents, most if max(map(len, short)) > 4 else most + 1)
-            return AxisPlan(scale, low, high, tuple(2.0**e for e in shown), powers_of_two(shown))
+            ticks = tuple(2.0**e for e in _thinned(exponents, most if longest > 4 else most + 1))
+            return AxisPlan(scale, low, high, ticks, tick_labels(ticks, 2))
     ticks, minor = _decades(low, high, most)
-    return AxisPlan(scale, low, high, ticks, tuple(short_number(t) for t in ticks), minor)
+    return AxisPlan(scale, low, high, ticks, tick_labels(ticks), minor)
 
 
 def _log_padded(values: np.ndarray) -> tuple[float, float]:
@@ -127,29 +155,21 @@ def _powers_of_two(values: np.ndarray, low: float, high: float) -> list[int]:
 
 def _thinned(items: list[int], most: int) -> list[int]:
     """Every k-th item, counted back from the last, which is the one that readers look for."""
-    if len(items) <= most:
-        return items
-    stride = math.ceil(len(items) / most)
-    return items[::-1][::stride][::-1]
+    return items[:: -math.ceil(len(items) / most)][::-1] if items else items
 
 
 def _decades(low: float, high: float, most: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Labelled and unlabelled ticks of a base-10 axis."""
-    exponents = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
-    if len(exponents) >= 2:
-        shown = _thinned(list(exponents), most)
-        whole = range(exponents[0] - 1, exponents[-1] + 1)
-        minor = (m * 10.0**e for e in whole for m in range(2, 10)) if len(exponents) <= 4 else (10.0**e for e in whole)
-        return tuple(10.0**e for e in shown), _inside(minor, low, high)
-    whole = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
-    ticks = _inside((m * 10.0**e for e in whole for m in (1, 2, 5)), low, high)
-    if len(ticks) < 2:
-        ticks = _linear_ticks(low, high, most)
-    return ticks[:most], ()
+    for multiples in ((1.0,), (1.0, 2.0, 5.0)):
+        ticks = _inside(LogLocator(subs=multiples, numticks=most).tick_values(low, high), low, high)
+        if 2 <= len(ticks) <= most:
+            unlabelled = LogLocator(subs=range(2, 10), numticks=most).tick_values(low, high)
+            return ticks, _inside(unlabelled, low, high) if len(multiples) == 1 else ()
+    return _linear_ticks(low, high, most), ()
 
 
 def _inside(values: Iterable[float], low: float, high: float) -> tuple[float, ...]:
-    return tuple(v for v in values if low <= v <= high)
+    return tuple(float(v) for v in values if low <= v <= high)
 
 
 def _plan_symlog(values: np.ndarray, limits: tuple[float, float] | None, most: int) -> AxisPlan:
@@ -171,4 +191,4 @@ def _plan_symlog(values: np.ndarray, limits: tuple[float, float] | None, most: i
         both = values.size > 0 and float(values.min()) < 0 < float(values.max())
         sizes_shown = list(_inside(finer, threshold * (1 - 1e-9), top))[-((most - 1) // (2 if both else 1)) :]
     ticks = _inside([-s for s in reversed(sizes_shown)] + [0.0] + sizes_shown, low, high)
-    return AxisPlan("symlog", low, high, ticks, tuple(short_number(t) for t in ticks), (), threshold)
+    return AxisPlan("symlog", low, high, ticks, tick_labels(ticks), (), threshold)
