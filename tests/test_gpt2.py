@@ -137,8 +137,8 @@ def test_a_model_with_a_head_converts_its_trunk() -> None:
 
 def test_conversions_that_would_change_the_function_are_refused() -> None:
     theirs = _theirs()
-    theirs.config.activation_function = "relu"
-    with pytest.raises(InputError, match="activation_function = 'relu'"):
+    theirs.config.activation_function = "xielu"
+    with pytest.raises(InputError, match="activation is 'xielu'"):
         from_transformers(theirs)
     with pytest.raises(InputError, match="without rotary positions"):
         to_transformers(GPT2(8, 1, heads=2, positions="rotary"))
@@ -151,6 +151,10 @@ def test_conversions_that_would_change_the_function_are_refused() -> None:
         ({"heads": 8, "positions": "rotary"}, "cannot be rotated"),
         ({"heads": 2, "positions": "learnt"}, "one of learned, none, rotary"),
         ({"heads": 0}, "heads is 0"),
+        ({"heads": 2, "inner_width": 0}, "inner_width is 0"),
+        ({"heads": 2, "inner_width": 10**13}, "memory"),
+        ({"heads": 2, "activation": "gelu_neu"}, "expected one of gelu"),
+        ({"heads": 2, "scale_attention": "yes"}, "expected True or False"),
         ({"heads": 2, "max_positions": 0}, "max_positions is 0"),
         ({"heads": 2, "max_positions": 10_000_000, "width": 4096}, "memory"),
     ],

@@ -206,8 +206,8 @@ def test_goes_to_transformers_and_back() -> None:
 
 def test_conversions_that_would_change_the_function_are_refused() -> None:
     theirs = _theirs(depth=1)
-    theirs.config.hidden_act = "gelu"
-    with pytest.raises(InputError, match="hidden_act = 'gelu'"):
+    theirs.config.hidden_act = "prelu"
+    with pytest.raises(InputError, match="activation is 'prelu'"):
         from_transformers(theirs)
     with pytest.raises(InputError, match="expected a MambaModel"):
         from_transformers(nn.Linear(2, 2))
@@ -223,6 +223,11 @@ def test_conversions_that_would_change_the_function_are_refused() -> None:
         ({"state_size": 0}, "state_size is 0"),
         ({"dt_min": 0.2}, "dt_min <= dt_max"),
         ({"dt_max": float("inf")}, "dt_max"),
+        ({"channels": 0}, "channels is 0"),
+        ({"bias": 1}, "bias is 1; expected True or False"),
+        ({"activation": "siluu"}, "expected one of gelu"),
+        ({"mixer_norm_eps": 0.0}, "mixer_norm_eps is 0"),
+        ({"channels": 10**12}, "memory"),
         ({"selectivity": "fulll"}, "one of full, constant_delta"),
         ({"width": 1_000_000, "depth": 12}, "memory"),
     ],

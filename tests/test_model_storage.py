@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from iclab.errors import InputError
-from iclab.models import OneLayerMamba, load_model, save_model
+from iclab.models import GPT2, Mamba, OneLayerMamba, load_model, save_model
 from iclab.models.storage import _checksum
 from iclab.pretraining import two_stage
 from iclab.prompts import SingleIndex, Stream
@@ -34,6 +34,21 @@ def test_round_trip_predicts_the_same_bits(fitted: tuple[OneLayerMamba, SingleIn
 def test_default_bias_is_saved_as_a_number(embedding: str, tmp_path: Path) -> None:
     model = OneLayerMamba(7, 4, embedding=embedding)
     assert load_model(save_model(model, tmp_path)).bias == model.bias
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Mamba(8, 2, channels=11, bias=True, conv_bias=False, activation="gelu", mixer_norm_eps=1e-3),
+        Mamba(8, 1, residual_in_fp32=True).to(torch.bfloat16),
+        GPT2(8, 2, heads=2, inner_width=5, activation="relu2", scale_attention=False, scale_attention_by_layer=True),
+    ],
+)
+def test_options_of_backbones_come_back(model: Mamba | GPT2, tmp_path: Path) -> None:
+    loaded = load_model(save_model(model, tmp_path))
+    x = torch.randn(2, 5, 8).to(next(model.parameters()).dtype)
+    assert torch.equal(loaded(x), model(x))
+    assert loaded.settings() == model.settings()
 
 
 def test_saving_again_replaces(fitted: tuple[OneLayerMamba, SingleIndex], tmp_path: Path) -> None:

@@ -19,6 +19,13 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
     return number
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return ``value``; raise `InputError` unless it is ``True`` or ``False``."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}; expected True or False")
+    return value
+
+
 def check_positive(name: str, value: float) -> float:
     """Return ``value`` as a finite positive ``float``; raise `InputError` otherwise."""
     try:

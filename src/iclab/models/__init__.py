@@ -11,6 +11,7 @@ from iclab.models.label_gate import MODEL_GATES, LabelGate
 from iclab.models.layouts import LAYOUTS
 from iclab.models.linear_attention import LinearAttention
 from iclab.models.mamba import Mamba
+from iclab.models.mamba_ssm_checkpoint import load_mamba_ssm
 from iclab.models.one_layer import OneLayerMamba, StateBlocks
 from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
 from iclab.models.recurrence import recurrent_read
@@ -43,6 +44,7 @@ __all__ = [
     "from_transformers",
     "in_support",
     "initial_values",
+    "load_mamba_ssm",
     "load_model",
     "no_decay_names",
     "parameter_groups",

@@ -1,7 +1,8 @@
 """What Mamba's mixer and its ablations share: projections, a short convolution, a skip, an output gate.
 
-    x, z = W_in token;  u = silu(conv(x));  y = mix(u, W_x u) + D u;  out = W_out (y silu(z))
+    x, z = W_in token;  u = a(conv(x));  y = mix(u, W_x u) + D u;  out = W_out (y silu(z))
 
+with ``a`` silu unless the settings say otherwise.
 Parameter names are those of transformers' ``MambaMixer``. Everything is ``(B, L, channels)``, so nothing is transposed.
 Shapes: L tokens, M width, D channels, K tokens that the convolution sees, P places.
 """
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from iclab.models.activations import ACTIVATIONS
 from iclab.models.residual import Mixer
 from iclab.scan import causal_conv
 
@@ -29,26 +31,41 @@ class GatedMixer(Mixer):
     Args:
         width: M.
         depth: layers of the stack; ``out_proj`` starts divided by ``sqrt(depth)``, as published for Mamba.
-        expand: D/M.
+        channels: D.
         conv_width: K.
         features: numbers that ``x_proj`` makes of each token for `mix`.
         scan_backend: as for `iclab.scan.selective_scan`.
+        bias: of ``in_proj`` and ``out_proj``.
+        conv_bias: of the convolution.
+        activation: ``a``, one of `iclab.models.activations`.
+        residual_in_fp32: outputs are float32 at least, and so is the residual stream that they are added to.
     """
 
     def __init__(
-        self, width: int, depth: int, expand: int, conv_width: int, features: int, scan_backend: str = "auto"
+        self,
+        width: int,
+        depth: int,
+        channels: int,
+        conv_width: int,
+        features: int,
+        scan_backend: str = "auto",
+        *,
+        bias: bool = False,
+        conv_bias: bool = True,
+        activation: str = "silu",
+        residual_in_fp32: bool = False,
     ) -> None:
         super().__init__()
-        channels = expand * width
-        self.scan_backend = scan_backend
-        self.in_proj = nn.Linear(width, 2 * channels, bias=False)
-        self.conv1d = nn.Conv1d(channels, channels, conv_width, groups=channels)
+        self.scan_backend, self.activation, self.residual_in_fp32 = scan_backend, activation, residual_in_fp32
+        self.in_proj = nn.Linear(width, 2 * channels, bias=bias)
+        self.conv1d = nn.Conv1d(channels, channels, conv_width, groups=channels, bias=conv_bias)
         self.x_proj = nn.Linear(channels, features, bias=False)
         self.D = nn.Parameter(torch.ones(channels))
-        self.out_proj = nn.Linear(channels, width, bias=False)
+        self.out_proj = nn.Linear(channels, width, bias=bias)
         with torch.no_grad():
-            if self.conv1d.bias is not None:
-                self.conv1d.bias.zero_()
+            for layer in (self.in_proj, self.conv1d, self.out_proj):
+                if layer.bias is not None:
+                    layer.bias.zero_()
             self.out_proj.weight.div_(math.sqrt(depth))
 
     @abstractmethod
@@ -66,7 +83,7 @@ class GatedMixer(Mixer):
         """``(B, L, M) -> (B, L, M)``."""
         stream, gate = self._project(x)
         u = self._convolve(stream)
-        return self.out_proj(self.mix(u, gate, None, ())[0])
+        return self._project_out(self.mix(u, gate, None, ())[0])
 
     def initial_cache(self, batch: int) -> tuple[Tensor, ...]:
         """Zeros: nothing was seen."""
@@ -78,10 +95,15 @@ class GatedMixer(Mixer):
         window, *state = cache
         stream, gate = self._project(x)
         u, window = causal_conv(
-            stream, *self._filter(), initial_state=window, return_last_state=True, backend=self.scan_backend
+            stream,
+            *self._filter(),
+            activation=self._fused(),
+            initial_state=window,
+            return_last_state=True,
+            backend=self.scan_backend,
         )
-        y, states = self.mix(u, gate, tuple(state), [x.shape[1]])
-        return self.out_proj(y), (window, *(after[:, 0] for after in states))
+        y, states = self.mix(self._activate(u), gate, tuple(state), [x.shape[1]])
+        return self._project_out(y), (window, *(after[:, 0] for after in states))
 
     def trace(self, x: Tensor, places: Sequence[int]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Outputs of a whole sequence; its caches ``(B, P, ...)`` behind the first ``places[p]`` tokens, rising."""
@@ -92,15 +114,29 @@ class GatedMixer(Mixer):
         windows = padded.index_select(1, tokens.flatten()).unflatten(1, tokens.shape)
         u = self._convolve(stream)
         y, states = self.mix(u, gate, None, places)
-        return self.out_proj(y), (windows, *states)
+        return self._project_out(y), (windows, *states)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """``x`` and ``z``, each contiguous ``(B, L, D)``: two products, not the halves of one."""
-        stream, gate = self.in_proj.weight.chunk(2)
-        return F.linear(x, stream), F.linear(x, gate)
+        weight, bias = self.in_proj.weight, self.in_proj.bias
+        x = x.to(weight.dtype)
+        stream, gate = zip(weight.chunk(2), (None, None) if bias is None else bias.chunk(2), strict=True)
+        return F.linear(x, *stream), F.linear(x, *gate)
+
+    def _project_out(self, y: Tensor) -> Tensor:
+        output = self.out_proj(y)
+        return output.to(torch.promote_types(output.dtype, torch.float32)) if self.residual_in_fp32 else output
 
     def _convolve(self, stream: Tensor) -> Tensor:
-        return cast(Tensor, causal_conv(stream, *self._filter(), backend=self.scan_backend))
+        convolved = causal_conv(stream, *self._filter(), activation=self._fused(), backend=self.scan_backend)
+        return self._activate(cast(Tensor, convolved))
+
+    def _fused(self) -> str | None:
+        """The activation that the convolution computes itself."""
+        return "silu" if self.activation in ("silu", "swish") else None
+
+    def _activate(self, u: Tensor) -> Tensor:
+        return u if self._fused() else ACTIVATIONS[self.activation](u)
 
     def _filter(self) -> tuple[Tensor, Tensor | None]:
         return self.conv1d.weight.squeeze(1), self.conv1d.bias

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from iclab.errors import InputError, check_integer, check_positive
+from iclab.errors import InputError, check_flag, check_integer, check_positive
+from iclab.models.activations import check_activation
 from iclab.models.backbone import Cache, at_least, check_cache, check_length, check_size, check_tokens
 from iclab.models.gpt2_block import INITIAL_STD, Block
 from iclab.models.rotary import Rotation, rotation
@@ -33,6 +34,11 @@ class GPT2(nn.Module):
         initial_std: of the weights of the projections. GPT-2's 0.02 is small for narrow models: at width 64 it is a
             sixth of ``1/sqrt(width)``, and training on single-index prompts stays at the zero predictor for thousands
             of steps.
+        inner_width: of the two-layer networks; ``None`` takes 4 M.
+        activation: of these networks, one of `iclab.models.activations.ACTIVATIONS`; ``gelu_new`` is the tanh form of
+            gelu.
+        scale_attention: divide products of queries and keys by ``sqrt(M/H)``.
+        scale_attention_by_layer: divide them by the number of the layer, 1 for the first.
 
     Weights start at ``N(0, initial_std^2)``, those that write into the residual stream divided by ``sqrt(2 depth)``,
     learned positions at ``N(0, 0.02^2)``, biases at zero.
@@ -53,6 +59,10 @@ class GPT2(nn.Module):
         positions: str = "learned",
         norm_eps: float = 1e-5,
         initial_std: float = INITIAL_STD,
+        inner_width: int | None = None,
+        activation: str = "gelu_new",
+        scale_attention: bool = True,
+        scale_attention_by_layer: bool = False,
     ) -> None:
         super().__init__()
         self.width, self.depth = check_integer("width", width, 1), check_integer("depth", depth, 1, 1000)
@@ -68,14 +78,33 @@ class GPT2(nn.Module):
         self.max_positions = check_integer("max_positions", max_positions, 1, 10_000_000)
         self.norm_eps = check_positive("norm_eps", norm_eps)
         self.initial_std = check_positive("initial_std", initial_std)
+        self.inner_width = 4 * self.width if inner_width is None else check_integer("inner_width", inner_width, 1)
+        self.activation = check_activation(activation)
+        self.scale_attention = check_flag("scale_attention", scale_attention)
+        self.scale_attention_by_layer = check_flag("scale_attention_by_layer", scale_attention_by_layer)
         table = self.max_positions * self.width if positions == "learned" else 0
-        check_size("GPT-2", self.width, self.depth, 12.0 * self.depth * self.width**2 + table)
+        block = self.width * (4.0 * self.width + 2 * self.inner_width)
+        check_size("GPT-2", self.width, self.depth, self.depth * block + table)
         if positions == "learned":
             self.wpe = nn.Embedding(self.max_positions, self.width)
             nn.init.normal_(self.wpe.weight, std=INITIAL_STD)
-        blocks = [Block(self.width, self.heads, self.depth, self.norm_eps, self.initial_std) for _ in range(self.depth)]
-        self.h = nn.ModuleList(blocks)
+        self.h = nn.ModuleList(self._block(layer) for layer in range(self.depth))
         self.ln_f = nn.LayerNorm(self.width, eps=self.norm_eps)
+
+    def _block(self, layer: int) -> Block:
+        scale = self.head_size**-0.5 if self.scale_attention else 1.0
+        if self.scale_attention_by_layer:
+            scale /= layer + 1
+        return Block(
+            self.width,
+            self.heads,
+            self.depth,
+            self.norm_eps,
+            self.initial_std,
+            self.inner_width,
+            self.activation,
+            None if self.scale_attention and not self.scale_attention_by_layer else scale,
+        )
 
     @property
     def name(self) -> str:
@@ -88,7 +117,14 @@ class GPT2(nn.Module):
         return self.max_positions if self.positions == "learned" else None
 
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving."""
+        """The constructor's arguments, for saving. Options of later versions are in it where they are not at their
+        defaults, so that a description from before equals one that leaves them alone."""
+        options = {
+            "inner_width": (self.inner_width, 4 * self.width),
+            "activation": (self.activation, "gelu_new"),
+            "scale_attention": (self.scale_attention, True),
+            "scale_attention_by_layer": (self.scale_attention_by_layer, False),
+        }
         return {
             "width": self.width,
             "depth": self.depth,
@@ -97,6 +133,7 @@ class GPT2(nn.Module):
             "positions": self.positions,
             "norm_eps": self.norm_eps,
             "initial_std": self.initial_std,
+            **{name: value for name, (value, default) in options.items() if value != default},
         }
 
     def forward(self, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from iclab.models.activations import ACTIVATIONS
 from iclab.models.rotary import Rotation, rotate
 
 INITIAL_STD = 0.02
@@ -30,18 +31,21 @@ class Projection(nn.Module):
 
 
 class Attention(nn.Module):
-    """Softmax attention. Shapes: B prompts, L tokens, H heads of size h, width M = H h."""
+    """Softmax attention. Shapes: B prompts, L tokens, H heads of size h, width M = H h.
 
-    def __init__(self, width: int, heads: int, std: float, residual_std: float) -> None:
+    ``scale`` multiplies the products of queries and keys; ``None`` is ``1/sqrt(h)``.
+    """
+
+    def __init__(self, width: int, heads: int, std: float, residual_std: float, scale: float | None = None) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.scale = heads, scale
         self.c_attn = Projection(width, 3 * width, std)
         self.c_proj = Projection(width, width, residual_std)
 
     def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
         """``(B, L, M)`` -> output, and the keys and values ``(B, H, L, h)``."""
         query, key, value = self._heads(x, turn)
-        attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        attended = F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=self.scale)
         return self._join(attended), key, value
 
     def extend(
@@ -50,7 +54,7 @@ class Attention(nn.Module):
         """New tokens ``(B, T, M)`` behind L old ones, through ``mask (T, L + T)``; keys and values grow to L + T."""
         query, key, value = self._heads(x, turn)
         keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
-        attended = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        attended = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=self.scale)
         return self._join(attended), keys, values
 
     def _heads(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -64,28 +68,39 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """``W2 gelu(W1 x)`` of inner width 4 M, with the tanh form of gelu."""
+    """``W2 a(W1 x)`` with ``a`` one of `iclab.models.activations`."""
 
-    def __init__(self, width: int, std: float, residual_std: float) -> None:
+    def __init__(self, width: int, inner_width: int, activation: str, std: float, residual_std: float) -> None:
         super().__init__()
-        self.c_fc = Projection(width, 4 * width, std)
-        self.c_proj = Projection(4 * width, width, residual_std)
+        self.activation = activation
+        self.c_fc = Projection(width, inner_width, std)
+        self.c_proj = Projection(inner_width, width, residual_std)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(..., M) -> (..., M)``."""
-        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+        return self.c_proj(ACTIVATIONS[self.activation](self.c_fc(x)))
 
 
 class Block(nn.Module):
     """``x + attention(norm x)``, then ``x + network(norm x)``."""
 
-    def __init__(self, width: int, heads: int, depth: int, norm_eps: float, std: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        depth: int,
+        norm_eps: float,
+        std: float,
+        inner_width: int,
+        activation: str,
+        scale: float | None = None,
+    ) -> None:
         super().__init__()
         residual_std = std / math.sqrt(2 * depth)
         self.ln_1 = nn.LayerNorm(width, eps=norm_eps)
-        self.attn = Attention(width, heads, std, residual_std)
+        self.attn = Attention(width, heads, std, residual_std, scale)
         self.ln_2 = nn.LayerNorm(width, eps=norm_eps)
-        self.mlp = FeedForward(width, std, residual_std)
+        self.mlp = FeedForward(width, inner_width, activation, std, residual_std)
 
     def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
         """``(B, L, M)`` -> output, keys and values."""

@@ -74,7 +74,7 @@ class LinearAttentionMixer(GatedMixer):
     """One layer's mixer. The state: ``sum_s u_s B_s' (B, D, S)`` and the number of tokens ``(B, 1)``."""
 
     def __init__(self, width: int, depth: int, state_size: int, expand: int, conv_width: int) -> None:
-        super().__init__(width, depth, expand, conv_width, 2 * state_size)
+        super().__init__(width, depth, expand * width, conv_width, 2 * state_size)
 
     def initial_state(self, batch: int) -> State:
         """Zeros."""

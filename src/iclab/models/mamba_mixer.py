@@ -3,20 +3,22 @@
     (r, B, C) = W_x u;  delta = softplus(W_dt r + b_dt)
     h_t = exp(delta_t A) h_{t-1} + delta_t B_t u_t;  y_t = C_t h_t
 
-The rest is in `iclab.models.gated_mixer`. Shapes: L tokens, D channels, S state, R rank of the time step, P places.
+FalconMamba (arXiv 2410.05355) divides r, B and C by their root mean squares first. The rest is in
+`iclab.models.gated_mixer`. Shapes: L tokens, D channels, S state, R rank of the time step, P places.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from iclab.errors import InputError, check_integer, check_positive
+from iclab.errors import InputError, check_flag, check_integer, check_positive
+from iclab.models.activations import check_activation
 from iclab.models.gated_mixer import GatedMixer, State
 from iclab.scan import selective_scan
 
@@ -41,10 +43,23 @@ class MixerSettings:
     dt_max: float
     dt_floor: float
     selectivity: str
+    channels: int | None = None
+    bias: bool = False
+    conv_bias: bool = True
+    activation: str = "silu"
+    mixer_norm_eps: float | None = None
+    residual_in_fp32: bool = False
 
     def __post_init__(self) -> None:
         for name in ("state_size", "expand", "conv_width", "dt_rank"):
             check_integer(name, getattr(self, name), 1, 65536)
+        if self.channels is not None:
+            check_integer("channels", self.channels, 1)
+        for name in ("bias", "conv_bias", "residual_in_fp32"):
+            check_flag(name, getattr(self, name))
+        check_activation(self.activation)
+        if self.mixer_norm_eps is not None:
+            check_positive("mixer_norm_eps", self.mixer_norm_eps)
         for name in ("dt_min", "dt_max", "dt_floor"):
             check_positive(name, getattr(self, name))
         if self.dt_min > self.dt_max:
@@ -53,8 +68,14 @@ class MixerSettings:
             raise InputError(f"the selectivity is {self.selectivity!r}; expected one of {', '.join(SELECTIVITIES)}")
 
     def asdict(self) -> dict[str, object]:
-        """Every field by its name."""
-        return asdict(self)
+        """Sizes, time steps and selectivity, and the options that are not at their defaults: a description from before
+        there was an option equals one that leaves it alone."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in asdict(self).items() if value != defaults[name]}
+
+    def num_channels(self, width: int) -> int:
+        """D in a model of ``width``."""
+        return self.expand * width if self.channels is None else self.channels
 
 
 class Constant(nn.Module):
@@ -77,9 +98,20 @@ class MambaMixer(GatedMixer):
         state, rank = settings.state_size, settings.dt_rank
         selective = settings.selectivity == "full"
         sizes = [rank, state, state] if selective else [state, state]
-        super().__init__(width, depth, settings.expand, settings.conv_width, sum(sizes), scan_backend)
-        self.sizes = sizes
-        channels = settings.expand * width
+        channels = settings.num_channels(width)
+        super().__init__(
+            width,
+            depth,
+            channels,
+            settings.conv_width,
+            sum(sizes),
+            scan_backend,
+            bias=settings.bias,
+            conv_bias=settings.conv_bias,
+            activation=settings.activation,
+            residual_in_fp32=settings.residual_in_fp32,
+        )
+        self.sizes, self.norm_eps = sizes, settings.mixer_norm_eps
         self.dt_proj = nn.Linear(rank, channels) if selective else Constant(channels)
         self.A_log = nn.Parameter(torch.arange(1.0, state + 1).log().repeat(channels, 1))
         self._draw_time_steps(settings)
@@ -102,7 +134,10 @@ class MambaMixer(GatedMixer):
 
         A state behind the last token costs nothing; elsewhere the states of all tokens are kept, B L D S numbers.
         """
-        *ranks, B, C = self.x_proj(u).split(self.sizes, -1)
+        parts: Iterable[Tensor] = self.x_proj(u).split(self.sizes, -1)
+        if self.norm_eps is not None:
+            parts = (F.rms_norm(part, part.shape[-1:], eps=self.norm_eps) for part in parts)
+        *ranks, B, C = parts
         if isinstance(self.dt_proj, nn.Linear):
             delta, bias = F.linear(ranks[0], self.dt_proj.weight), self.dt_proj.bias
         else:

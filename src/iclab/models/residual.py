@@ -41,8 +41,8 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any shape whose last dimension is the width."""
-        return rms_norm(x, self.weight, self.eps)
+        """Any shape whose last dimension is the width. The result has the wider dtype of ``x`` and the weight."""
+        return rms_norm(x, self.weight.to(torch.promote_types(x.dtype, self.weight.dtype)), self.eps)
 
 
 class Layer(nn.Module):

@@ -22,9 +22,11 @@ from iclab.models.linear_attention import LinearAttention
 from iclab.models.mamba import Mamba
 from iclab.models.one_layer import OneLayerMamba
 from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
+from iclab.models.sharing import find_sharing, share
 from iclab.models.token_model import TokenModel
 
-FORMAT = 2
+FORMAT = 3
+_READABLE = (2, FORMAT)  # 2 has no record of what is shared
 BACKBONES = {kind.__name__: kind for kind in (Mamba, GPT2, LinearAttention)}
 TYPED = {kind.__name__: kind for kind in (OneLayerMamba, GatedLinearAttention, SoftmaxAttention, AttentionStack)}
 """Models that are built in a dtype."""
@@ -38,12 +40,13 @@ def save_model(
     """Write ``model`` to ``folder``, which is made if need be; a model already there is replaced.
 
     Weights have the names and shapes of Hugging Face transformers (inside an `InContextModel` behind ``backbone.``).
-    The description carries a checksum of itself and of the weights and is written last, so a half-written or edited
-    model is noticed.
+    Shared ones (tied parameters, a module used twice, views of one memory) are in the file under each of their names,
+    and `load_model` shares them again. The description carries a checksum of itself and of the weights and is written
+    last, so a half-written or edited model is noticed.
 
     Raises:
         InputError: where ``folder`` cannot be made, or cannot be written to; for a model that `load_model` would not
-            know, and settings of a backbone that JSON cannot hold.
+            know, settings of a backbone that JSON cannot hold, and tensors of different dtypes in the same memory.
     """
     folder = Path(folder)
     kind = type(model).__name__
@@ -56,6 +59,7 @@ def save_model(
         "model": kind,
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "settings": model.settings(),
+        "shared": find_sharing(model),
         "iclab": __version__,
     }
     try:
@@ -107,9 +111,10 @@ def load_model(folder: Path | str, *, backbone: nn.Module | None = None) -> Any:
         raise InputError(f"{folder / _DESCRIPTION} is damaged (no JSON); save the model again") from None
     if not isinstance(description, dict) or description.get("model") not in _KINDS:
         raise InputError(f"{folder / _DESCRIPTION} does not describe one of {', '.join(_KINDS)}; check the folder")
-    if description.get("format") != FORMAT:
+    if description.get("format") not in _READABLE:
         raise InputError(
-            f"{folder} has the format {description.get('format')!r} and this version reads {FORMAT}; "
+            f"{folder} has the format {description.get('format')!r} and this version reads "
+            f"{' and '.join(map(str, _READABLE))}; "
             f"use iclab {description.get('iclab')}, which saved it"
         )
     if description.get("checksum") != _checksum(description, weights):
@@ -119,8 +124,12 @@ def load_model(folder: Path | str, *, backbone: nn.Module | None = None) -> Any:
         )
     try:
         model = _build(description, backbone)
+        shared = description.get("shared", find_sharing(model))
         model.load_state_dict(load(weights), assign=True)
-    except (KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+        share(model, shared)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{folder} does not fit its description: {' '.join(str(error).split())[:200]}") from None
     return model
 
