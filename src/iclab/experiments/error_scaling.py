@@ -9,7 +9,8 @@ import numpy as np
 
 from iclab.experiments.error_names import ZERO
 from iclab.experiments.places import SHORT_NAMES, Place, capped, column_of, places_of
-from iclab.experiments.reading import Figure, Finding, Panel, Role, Series, Table, Verdict
+from iclab.experiments.reading import Figure, Finding, Panel, Series, Table, Verdict
+from iclab.experiments.roles import Role
 from iclab.experiments.series import by_learner, number, span, text
 
 if TYPE_CHECKING:
