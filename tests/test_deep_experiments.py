@@ -104,7 +104,7 @@ def test_the_report_tells_when_each_model_learned(tmp_path):
     threads = torch.get_num_threads()
     run_experiment(resolve(str(path), ["seed=0,1"]), tmp_path / "out", engine="inline", quiet=True)
     torch.set_num_threads(threads)
-    reading = error.KIND.read(load_results(tmp_path / "out"))
+    reading = error.KIND.summarise(load_results(tmp_path / "out"))
     (panel,) = next(figure for figure in reading.figures if figure.name == "training").panels
     assert {series.label for series in panel.series} == {"mamba", "gpt2"}
     assert all(list(series.x) == [6, 12] and len(series.seeds) == 2 for series in panel.series)
@@ -180,11 +180,11 @@ def test_a_training_is_done_once_and_goes_on_where_it_was_interrupted(tmp_path, 
         assert torch.equal(model.predict(test), plain.predict(test))
         assert model.training_curve == plain.training_curve
 
-    # Another seed, law or code is another training.
+    # Another seed, distribution or number of threads is another training.
     with executing(kept):
         section.learner(prompts, Stream(4), [12])
         section.learner(SingleIndex(4, 2, "he2"), Stream(3), [12])
-    with executing(Execution(trainings=tmp_path / "a", computed_by="other code")):
+    with executing(Execution(trainings=tmp_path / "a", threads=2)):
         section.learner(prompts, Stream(3), [12])
     assert steps == [*range(12)] * 3
     assert len(list((tmp_path / "a").iterdir())) == 4

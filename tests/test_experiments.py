@@ -63,7 +63,7 @@ def test_every_scale_of_the_catalogue_resolves_and_forecasts(name: str) -> None:
 
 def test_exponents_table_is_that_of_the_theory(tmp_path: Path) -> None:
     results = _run("oh2025/exponents", ["link=he3,he4,z2exp"], tmp_path / "run")
-    reading = load_kind("exponents").read(results)
+    reading = load_kind("exponents").summarise(results)
     assert [row[:3] for row in reading.tables[0].rows] == [["he3", "3", "1"], ["he4", "4", "2"], ["z2exp", "4", "4"]]
     assert reading.findings[0].verdict == "agrees"
     assert "3 of 3 links" in reading.findings[0].text
@@ -73,7 +73,7 @@ def test_exponents_table_is_that_of_the_theory(tmp_path: Path) -> None:
 def test_exponents_reading_disagrees_where_the_numbers_do(tmp_path: Path) -> None:
     """At b = 0 an odd link keeps no degree-1 part: the trap must show as a disagreement, not be smoothed over."""
     results = _run("oh2025/exponents", ["link=he3,he2", "gates=[[1.0,0.0]]"], tmp_path / "run")
-    finding = load_kind("exponents").read(results).findings[0]
+    finding = load_kind("exponents").summarise(results).findings[0]
     assert finding.verdict == "disagrees"
     assert "he3" in finding.text.split("It does not for")[1]
 
@@ -88,7 +88,7 @@ def test_alignment_simulation_lies_on_the_exact_curve(tmp_path: Path) -> None:
     assert simulated["num_prompts"] == 400
     assert simulated["num_seeds"] == 5
     assert abs(simulated["value"] - exact) < 0.03
-    reading = load_kind("alignment").read(results)
+    reading = load_kind("alignment").summarise(results)
     assert "of 16 points" in reading.findings[0].text  # 4 gates, 2 lengths, 2 degrees
     labels = {s.label for s in reading.figures[0].panels[0].series}
     assert {"mamba", "mamba, exact", "linear", "exponential", "no decay"} <= labels
@@ -98,7 +98,7 @@ def test_gate_without_second_moments_is_left_out_and_named(tmp_path: Path) -> No
     overrides = ["prompts.link=he3", "num_examples=[8]", "num_prompts=16", "seed=0", "exact_to=16"]
     results = _run("oh2025/alignment", overrides, tmp_path / "run")
     assert "exponential" not in set(results.summary["learner"])
-    texts = [finding.text for finding in load_kind("alignment").read(results).findings]
+    texts = [finding.text for finding in load_kind("alignment").summarise(results).findings]
     assert any("exponential is left out" in text for text in texts)
 
 
@@ -108,7 +108,7 @@ def test_support_measures_what_stage_one_finds(tmp_path: Path) -> None:
     rows = results.select(metric="support_auc", learner="mamba gate", degree=1, num_examples=64)
     assert rows["value"].iloc[0] == 1.0
     assert rows["num_seeds"].iloc[0] == 2
-    reading = load_kind("support").read(results)
+    reading = load_kind("support").summarise(results)
     assert len(reading.figures) == 2
     assert {len(s.x) for s in reading.figures[0].panels[0].series} == {2}
 
@@ -140,7 +140,7 @@ def test_error_equals_the_library_called_directly(tmp_path: Path) -> None:
 
 def test_error_reading_pairs_on_the_prompts_that_both_saw(tmp_path: Path) -> None:
     results = _run("oh2025/error", TINY_ERROR, tmp_path / "run")
-    reading = load_kind("error").read(results)
+    reading = load_kind("error").summarise(results)
     texts = [finding.text for finding in reading.findings]
     told = next(text for text in texts if "kernel ridge, told the support" in text)
     assert "At N = 16" in told  # the kernel stops there

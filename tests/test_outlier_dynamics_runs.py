@@ -32,7 +32,7 @@ def run(folder: Path, name: str, arguments: list[str], out: Path) -> tuple[Resul
     run_experiment(resolved, out, engine="inline", quiet=True)
     torch.set_num_threads(threads)
     results = load_results(out)
-    return results, load_kind(resolved.definition.kind).read(results)
+    return results, load_kind(resolved.definition.kind).summarise(results)
 
 
 def with_loss(results: Results, loss: float) -> Results:
@@ -59,7 +59,7 @@ def test_attention_over_training(folder: Path, tmp_path: Path):
     assert verdicts(reading) == {"information"}  # 40 steps teach nothing
     last = float(results.select(metric="training_loss", learner="Mamba", step=40)["value"].iloc[0])
     assert f"its training has a mean loss of {last:.3g}, above 0.15" in reading.findings[0].text
-    read = load_kind("outlier_training").read
+    read = load_kind("outlier_training").summarise
     learned = with_loss(results, 0.15)
     assert read(learned).findings[0].verdict == "agrees"  # patterns are orthogonal: it holds from the start
     assert verdicts(read(with_loss(results, 0.16))) == {"information"}
@@ -106,7 +106,7 @@ def test_gates_by_size_and_layer(folder: Path, tmp_path: Path):
     assert fit.y[1] / fit.y[0] == pytest.approx(decay)
     bound = reading.figures[1].panels[0].series[2]
     assert bound.y[0] / bound.y[2] == pytest.approx(4)
-    read = load_kind("outlier_gates").read
+    read = load_kind("outlier_gates").summarise
     loss = results.select(metric="training_loss")["value"]
     assert loss.between(0.1, 1).all()
     assert verdicts(reading) == {"information"}
@@ -140,7 +140,7 @@ def test_attacks_are_worse_than_what_they_are_beside(folder: Path, tmp_path: Pat
     assert len(results.select(metric="error_at", learner="Mamba", size=1.0)) == 5
     assert results.select(metric="error", attack="gradient")["num_prompts"].unique().tolist() == [12]  # 6 tasks
     assert [finding.verdict for finding in reading.findings] == ["information", "agrees"] * 2
-    read = load_kind("outlier_attack").read
+    read = load_kind("outlier_attack").summarise
     table = results.summary
     negative = table["value"].where((table["metric"] != "attacked_margin") | (table["attack"] != "none"), -1e-3)
     unlearned = read(replace(results, summary=table.assign(value=negative))).findings[1]

@@ -161,7 +161,7 @@ def test_prompts_without_a_clean_example_refute_nothing() -> None:
 def test_a_sweep_of_the_training_law_is_none_of_the_test_law() -> None:
     axes = ["seed=0..4", "axes.outlier_fraction=null", "axes.outlier_size=null", "test.outlier_fraction=0.0"]
     results = _run("beyond-size", [*axes, "prompts.outlier_fraction=0.1,0.8", "prompts.placement=random,closest"])
-    reading = load_kind("outlier_error").read(_with_errors(results, lambda row: 0.3))
+    reading = load_kind("outlier_error").summarise(_with_errors(results, lambda row: 0.3))
     assert "tolerated" not in [table.name for table in reading.tables]
     assert not any("placement" in figure.name for figure in reading.figures)
     text = " ".join(finding.text for finding in reading.findings)
@@ -169,13 +169,13 @@ def test_a_sweep_of_the_training_law_is_none_of_the_test_law() -> None:
     assert "at alpha = 0.8" not in text
     assert any("p_a = 0.8" in panel.title for panel in reading.figures[0].panels)
     swept = _run("beyond-size", ["seed=0", "axes.outlier_fraction=null", "test.outlier_fraction=0.1,0.6"])
-    titles = [figure.name for figure in load_kind("outlier_error").read(swept).figures]
+    titles = [figure.name for figure in load_kind("outlier_error").summarise(swept).figures]
     assert titles[:2] == ["error", "error-small"]  # alpha, swept as a key of the section test, is alpha
 
 
 def test_one_alpha_is_judged() -> None:
     results = _run("beyond-size", ["seed=0..4", "axes.outlier_fraction=[0.6]", "axes.outlier_size=null"])
-    findings = load_kind("outlier_error").read(_with_errors(results, lambda row: 0.9)).findings
+    findings = load_kind("outlier_error").summarise(_with_errors(results, lambda row: 0.9)).findings
     failing = [finding for finding in findings if "fails (error above 1/2)" in finding.text]
     assert {finding.verdict for finding in failing} == {"agrees"}
 
@@ -188,7 +188,7 @@ def test_trainings_that_did_not_learn_are_no_evidence() -> None:
         samples[i] = np.full_like(samples[i], 0.4)
     table.loc[high, "value"] = 0.4
     untrained = replace(results, per_seed=table, samples=tuple(samples), summary=summary_table(table, samples))
-    findings = load_kind("outlier_error").read(untrained).findings
+    findings = load_kind("outlier_error").summarise(untrained).findings
     linear = [finding for finding in findings if "linear Transformer" in finding.text]
     assert {finding.verdict for finding in linear} == {"information"}
     assert all("a mean loss of 0.4, above 0.15" in finding.text for finding in linear)
@@ -262,7 +262,7 @@ def test_placement_is_judged_pair_by_pair_in_the_published_setting(papers_placem
         return 0.05 + 0.001 * row["seed"] + (0.2 if gated and row["placement"] == "closest" else 0.0)
 
     def judged(error: Any) -> dict[str, Finding]:
-        findings = load_kind("outlier_error").read(_with_errors(papers_placement, error)).findings
+        findings = load_kind("outlier_error").summarise(_with_errors(papers_placement, error)).findings
         claims = [finding for finding in findings if "against random places they cost" in finding.text]
         assert all("alpha = 0.5" in finding.text for finding in claims)
         assert len(claims) == 14
@@ -282,7 +282,7 @@ def test_placement_is_judged_pair_by_pair_in_the_published_setting(papers_placem
 
 
 def test_placement_table_quotes_only_the_published_setting(placement: Results, papers_placement: Results) -> None:
-    reading = load_kind("outlier_error").read(papers_placement)
+    reading = load_kind("outlier_error").summarise(papers_placement)
     table = next(table for table in reading.tables if table.name == "placement")
     quoted = {(row[1], row[2]): row[4] for row in table.rows if row[4] is not None}
     assert len(quoted) == 9
@@ -290,7 +290,7 @@ def test_placement_table_quotes_only_the_published_setting(placement: Results, p
     assert all("alpha = 0.5" in str(row[0]) for row in table.rows if row[4] is not None)
     roles = [s.role for panel in reading.figures[0].panels for s in panel.series]
     assert roles.count("quoted") == 9
-    other = load_kind("outlier_error").read(placement)
+    other = load_kind("outlier_error").summarise(placement)
     assert not any(s.role == "quoted" for panel in other.figures[0].panels for s in panel.series)
 
 
@@ -321,7 +321,7 @@ def test_mitigation_says_what_is_won_and_what_it_costs() -> None:
             return 0.03 if row["learner"] == "trained closest" else 0.01
         return {"trained at random places": 0.21, "trained closest": 0.05}.get(row["learner"], 0.2)
 
-    findings = load_kind("outlier_error").read(_with_errors(results, mended)).findings
+    findings = load_kind("outlier_error").summarise(_with_errors(results, mended)).findings
     mending = {f.text.split("'")[1]: f for f in findings if "mend the collapse" in f.text}
     assert len(mending) == 4
     closest = mending["trained closest"]
@@ -334,7 +334,7 @@ def test_mitigation_says_what_is_won_and_what_it_costs() -> None:
 def test_training_and_test_keys_have_the_papers_letters_and_figures_of_their_own() -> None:
     axes = ["seed=0", "axes.outlier_fraction=[0.3,0.6]", "prompts.outlier_size=1,2,3,4"]
     results = _run("beyond-size", axes)
-    reading: Reading = load_kind("outlier_error").read(results)
+    reading: Reading = load_kind("outlier_error").summarise(results)
     assert [figure.name for figure in reading.figures] == [
         "error", "error-small", "error-prompts-outlier-size", "error-outlier-size",
     ]  # fmt: skip

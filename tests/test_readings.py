@@ -45,7 +45,7 @@ def _run(name: str, arguments: list[str], folder: Path) -> tuple[Results, Readin
     run_experiment(resolved, folder, engine="inline", quiet=True)
     torch.set_num_threads(threads)
     results = load_results(folder)
-    return results, load_kind(resolved.definition.kind).read(results)
+    return results, load_kind(resolved.definition.kind).summarise(results)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_the_config_of_a_place_is_that_of_its_cells(tiny_error: str, tmp_path: P
 
 def test_error_reading_tolerates_learners_that_are_missing(tiny_error: str, tmp_path: Path) -> None:
     results, _ = _run(tiny_error, [*LEARNERS, *KERNEL, "seed=0..4"], tmp_path / "run")
-    read = load_kind("error").read
+    read = load_kind("error").summarise
     for learner in ("zero predictor", "Mamba, two-stage", "no gate, two-stage", "kernel ridge, all inputs"):
         kept = replace(
             results,

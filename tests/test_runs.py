@@ -433,7 +433,7 @@ def test_cells_of_other_threads_or_other_code_are_not_taken_over(finished, copy,
     _, resolved, _ = finished
     run_experiment(resolved, tmp_path / "two", engine="inline", threads=2, reuse=[copy])
     assert "0 of 4 cells taken" in capsys.readouterr().err
-    monkeypatch.setattr("iclab.runs.run.code_version", lambda kind: "0123456789abcdef")
+    monkeypatch.setattr("iclab.code_version.code_version", lambda *modules: "0123456789abcdef")
     run_experiment(resolved, tmp_path / "changed", engine="inline", reuse=[copy])
     assert "0 of 4 cells taken" in capsys.readouterr().err
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from iclab import __version__
+from iclab.code_version import code_version
 from iclab.errors import InputError
 from iclab.experiments.identity import run_id
 from iclab.experiments.resolve import resolve
-from iclab.runs.code_version import code_version
 from iclab.runs.results import load_results
 from iclab.runs.run import Outcome, remake, run_experiment
 from iclab.runs.storage import _checksum
@@ -211,7 +211,7 @@ def test_own_files_in_a_run_folder_are_kept(folder):
 
 
 def test_cells_say_which_code_computed_them(folder):
-    code = code_version("coin:KIND")
+    code = code_version("coin")
     assert code is not None
     assert json.loads((folder / "environment.json").read_text())["code"] == code
     assert {json.loads(p.read_text())["code"] for p in folder.glob("cells/*/cell.json")} == {code}
@@ -219,7 +219,7 @@ def test_cells_say_which_code_computed_them(folder):
 
 
 def test_a_mixture_of_code_is_reported(folder):
-    code = code_version("coin:KIND")
+    code = code_version("coin")
     cells = sorted(folder.glob("cells/*/cell.json"))
     sign(cells[0], json.loads(cells[0].read_text()) | {"code": "0123456789abcdef"})
     forget_code(cells[1])
@@ -236,29 +236,3 @@ def test_a_mixture_of_code_is_reported(folder):
     page = (folder / "report.html").read_text()
     assert f"cells by code: {other}" in page
     assert f"cells by code: {unknown}" in page
-
-
-def test_the_code_version_follows_the_sources(tmp_path, monkeypatch):
-    """A user's module and what it imports from beside it count; other files do not."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    kind = tmp_path / "versioned_kind.py"
-    kind.write_text("from versioned_part import KIND\n")
-    (tmp_path / "versioned_part.py").write_text("from coin import KIND\n")
-    (tmp_path / "stranger.py").write_text("1")
-    resolve(COIN)
-    yaml = tmp_path / "mine.yaml"
-    yaml.write_text("{title: T, question: Q, kind: 'versioned_kind:KIND'}")
-    resolve(str(yaml))
-
-    def version() -> str | None:
-        code_version.cache_clear()
-        return code_version("versioned_kind:KIND")
-
-    first = version()
-    (tmp_path / "stranger.py").write_text("2")
-    kind.write_bytes(kind.read_bytes().replace(b"\n", b"\r\n"))
-    assert version() == first
-    (tmp_path / "versioned_part.py").write_text("from coin import KIND  # other\n")
-    second = version()
-    kind.write_text("from versioned_part import KIND  # other\n")
-    assert len({first, second, version(), code_version("coin:KIND")}) == 4

@@ -21,13 +21,13 @@ class Execution:
         trainings: folder in which each training has a folder of its own, so that one that was interrupted goes on and
             one that is finished is not repeated; ``None`` keeps nothing.
         shared: such folders of other runs, to take trainings from.
-        computed_by: code, threads and whatever else decides the bits of a training beside its settings.
+        threads: of torch.
     """
 
     device: str = "cpu"
     trainings: Path | None = None
     shared: tuple[Path, ...] = ()
-    computed_by: str = ""
+    threads: int = 1
 
 
 _execution: ContextVar[Execution] = ContextVar("iclab_execution", default=Execution())  # noqa: B039 (it is frozen)

@@ -114,7 +114,7 @@ def _cause(trouble: Trouble) -> None:
             sys.stdout.flush()
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     how = results.experiment["config"]["trouble"]["how"]
     if how == "read":
         raise KeyError("the coin\nthat nobody threw")
@@ -134,4 +134,4 @@ def check(config: CoinConfig) -> None:
         raise InputError(f"num_examples goes to {max(config.num_examples)}; expected at most {config.coin.limit}")
 
 
-KIND = ExperimentKind(CoinConfig, run_cell, lambda config: config.seconds, read, check)
+KIND = ExperimentKind(CoinConfig, run_cell, lambda config: config.seconds, summarise, check)

@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field
 
 from iclab.errors import InputError
-from iclab.experiments.alignment_reading import read
 from iclab.experiments.alignment_theory import moments_of
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.limits import MOST_EXAMPLES, check_bytes, check_duration, check_lengths
@@ -110,4 +109,4 @@ def seconds(config: AlignmentConfig) -> float:
     return sampling_seconds(config.num_prompts, total, config.prompts.ambient_dim) + 0.2
 
 
-KIND = ExperimentKind(AlignmentConfig, run_cell, seconds, read, check)
+KIND = ExperimentKind(AlignmentConfig, run_cell, seconds, "iclab.experiments.alignment_reading:summarise", check)

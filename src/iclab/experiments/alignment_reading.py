@@ -30,7 +30,7 @@ _ROUNDING = 1e-12
 _FLAT = 0.01
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """Panels by place of the grid, and how often the exact value lies in the simulated interval."""
     import pandas as pd
 

@@ -126,6 +126,7 @@ class DeepLearner(Config):
 
     def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> TrainedModel:
         """Train and return the model, on the device of this run. What is left of an earlier attempt is gone on with."""
+        from iclab.code_version import code_version
         from iclab.execution import execution
         from iclab.experiments.training_folder import training_folder
         from iclab.pretraining import train
@@ -133,7 +134,7 @@ class DeepLearner(Config):
         own = stream.child("deep")
         model = self.build(prompts.ambient_dim, lengths, own)
         arguments = self.training.model_dump(exclude={"curriculum"})
-        with training_folder(self._description(model, prompts, own)) as folder:
+        with training_folder(self._description(model, prompts, own), code_version(__name__)) as folder:
             _, record = train(
                 model,
                 prompts,

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from iclab.experiments.deep import DeepLearner
 from iclab.experiments.error_checks import EVALUATION_BATCH, check
 from iclab.experiments.error_config import ErrorConfig
-from iclab.experiments.error_kernels import tuning_measurements
 from iclab.experiments.error_names import ZERO
-from iclab.experiments.error_reading import read
 from iclab.experiments.error_theory import theory_measurements
+from iclab.experiments.error_tuning import tuning_measurements
 from iclab.experiments.kind import ExperimentKind
 from iclab.experiments.learners import KernelRidgeLearner, OneLayer
 
@@ -120,4 +119,4 @@ def gpu_seconds(config: ErrorConfig) -> float:
     return sum(section.gpu_seconds() for section in config.learners.values() if isinstance(section, DeepLearner))
 
 
-KIND = ExperimentKind(ErrorConfig, run_cell, seconds, read, check, gpu_seconds)
+KIND = ExperimentKind(ErrorConfig, run_cell, seconds, "iclab.experiments.error_reading:summarise", check, gpu_seconds)

@@ -10,7 +10,8 @@ from iclab.errors import InputError
 from iclab.experiments.error_names import ZERO
 from iclab.experiments.gate_claim import Twins
 from iclab.experiments.places import Place
-from iclab.experiments.reading import Finding, Role, Table
+from iclab.experiments.reading import Finding, Table
+from iclab.experiments.roles import Role
 from iclab.experiments.series import basis, basis_of_each, by_learner, number, quantity, span, spread
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from iclab.experiments.error_names import ZERO
 from iclab.experiments.error_scaling import scaling
 from iclab.experiments.gate_claim import gate_findings
 from iclab.experiments.places import Place, capped, places_of, swept_columns
-from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Table
+from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table
+from iclab.experiments.roles import Role
 from iclab.experiments.series import abscissa, basis, by_learner, interval_note, quantity, series
 from iclab.experiments.training_reading import training
 
@@ -40,7 +41,7 @@ _NOTES = (
 )
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """Error against N for every place of the grid, comparisons of the first model, and scaling in r and d."""
     summary = results.summary
     columns = swept_columns(results, own=("step",))

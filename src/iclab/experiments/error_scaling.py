@@ -15,7 +15,8 @@ from iclab.experiments.crossing_words import (
 )
 from iclab.experiments.error_names import ZERO
 from iclab.experiments.places import SHORT_NAMES, Place, capped, column_of, places_of
-from iclab.experiments.reading import Figure, Finding, Panel, Role, Table
+from iclab.experiments.reading import Figure, Finding, Panel, Table
+from iclab.experiments.roles import Role
 from iclab.experiments.series import by_learner, span, text
 from iclab.experiments.verdict_rules import SLOPE_RULE, Judgement, judge_slope
 

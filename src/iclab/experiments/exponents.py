@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from iclab.errors import InputError
-from iclab.experiments.exponents_reading import read
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.sections import LinkSpec
 
@@ -117,4 +116,6 @@ def check(config: ExponentsConfig) -> None:
             raise InputError(f"gates.{place}: {error}") from None
 
 
-KIND = ExperimentKind(ExponentsConfig, run_cell, lambda config: 0.3, read, check)
+KIND = ExperimentKind(
+    ExponentsConfig, run_cell, lambda config: 0.3, "iclab.experiments.exponents_reading:summarise", check
+)

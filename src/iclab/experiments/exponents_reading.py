@@ -19,7 +19,7 @@ _SHOWN_PANELS = 6
 Outcome = Literal["equal", "differs", "undecided", "neither"]
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """The table before and after the gate at every place of the grid, and the coefficients behind it."""
     summary = results.summary
     columns = swept_columns(results, own=("rho", "b", "degree"))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
+
+from iclab.experiments.loading import load_object
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
@@ -29,7 +32,9 @@ class ExperimentKind:
         config: the `Config` of one cell. It has a field ``seed``; everything in it is science and is hashed.
         run_cell: measures one cell. A function of the config alone.
         seconds: rough CPU seconds that one cell takes on one core of a laptop; see `forecast`.
-        read: turns the results of all cells into figures, tables and findings.
+        summary: turns the results of all cells into figures, tables and findings; a function, or its name
+            ``package.module:function``, which is imported when it is needed. What a name leads to is no part of `code`,
+            so it can be changed without computing cells anew.
         gpu_seconds: rough seconds of a cell's trainings on one GPU, zero for a cell without any.
         check: raises `InputError` for configs that the types allow but the mathematics does not (``r > d``).
     """
@@ -37,9 +42,34 @@ class ExperimentKind:
     config: type[Config]
     run_cell: Callable[[Any], Sequence[Measurement]]
     seconds: Callable[[Any], float]
-    read: Callable[[Results], Reading]
+    summary: Callable[[Results], Reading] | str
     check: Callable[[Any], None] = lambda _: None
     gpu_seconds: Callable[[Any], float] = lambda _: 0.0
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that hold ``run_cell`` and ``config``."""
+        function: Any = self.run_cell
+        while isinstance(function, partial):
+            function = function.func
+        module = getattr(function, "__module__", None) or type(function).__module__
+        return tuple(dict.fromkeys([module, self.config.__module__]))
+
+    @property
+    def code(self) -> str | None:
+        """Hash of the sources that a cell's numbers come from: `modules` and all that they import."""
+        from iclab.code_version import code_version
+
+        return code_version(*self.modules)
+
+    def summarise(self, results: Results) -> Reading:
+        """What the results of all cells say.
+
+        Raises:
+            InputError: if ``summary`` is a name that leads to no function.
+        """
+        function = self.summary
+        return (load_object("summary", function) if isinstance(function, str) else function)(results)
 
     def forecast(self, config: Config) -> float | None:
         """Rough CPU seconds of a cell; ``None`` where ``seconds`` fails or gives no finite number >= 0.

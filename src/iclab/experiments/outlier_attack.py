@@ -11,7 +11,6 @@ from iclab.errors import InputError
 from iclab.experiments.kind import ExperimentKind
 from iclab.experiments.limits import check_bytes, check_duration
 from iclab.experiments.outlier_attack_config import OutlierAttackConfig
-from iclab.experiments.outlier_attack_reading import read
 from iclab.experiments.outlier_sections import TestLaw
 
 if TYPE_CHECKING:
@@ -102,4 +101,6 @@ def seconds(config: OutlierAttackConfig) -> float:
     return 0.3 + attack + sum(section.seconds(config.prompts) for section in config.learners.values())
 
 
-KIND = ExperimentKind(OutlierAttackConfig, run_cell, seconds, read, check)
+KIND = ExperimentKind(
+    OutlierAttackConfig, run_cell, seconds, "iclab.experiments.outlier_attack_reading:summarise", check
+)

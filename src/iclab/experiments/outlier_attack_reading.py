@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from iclab.experiments.outlier_training_reading import roles_of
 from iclab.experiments.places import Place, capped, places_of, swept_columns
-from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Table, Verdict
+from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table, Verdict
+from iclab.experiments.roles import Role
 from iclab.experiments.series import basis, by_learner, interval_note, number, quantity, series
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _SIZE = "size of the outlier, |delta| / |v|"
 _HALF = 0.5
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """Panels by place of the grid and learner."""
     groups = [g for p in places_of(results, results.summary, swept_columns(results, own=OWN)) for g in _groups(p)]
     summary = results.summary

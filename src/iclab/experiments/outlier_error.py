@@ -10,7 +10,6 @@ import numpy as np
 from iclab.experiments.kind import ExperimentKind
 from iclab.experiments.outlier_error_checks import check, seconds
 from iclab.experiments.outlier_error_config import OutlierErrorConfig, TestPoint, no_clean_example
-from iclab.experiments.outlier_error_reading import read
 from iclab.experiments.outlier_names import ERROR, FLOOR, NO_CLEAN_EXAMPLE, TRAINING_LOSS
 
 if TYPE_CHECKING:
@@ -65,4 +64,4 @@ def evaluation_prompts(config: OutlierErrorConfig, point: TestPoint, law: Outlie
     return OutlierPrompts.cat(batches)
 
 
-KIND = ExperimentKind(OutlierErrorConfig, run_cell, seconds, read, check)
+KIND = ExperimentKind(OutlierErrorConfig, run_cell, seconds, "iclab.experiments.outlier_error_reading:summarise", check)

@@ -37,7 +37,7 @@ _NOTES = (
 )
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """Figures, tables and findings of whatever was varied; nothing is averaged over settings."""
     errors = results.summary[results.summary["metric"] == ERROR]
     coords = coordinates(results)

@@ -13,9 +13,8 @@ from pydantic import Field
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.limits import check_duration
-from iclab.experiments.outlier_gates_reading import read
+from iclab.experiments.outlier_names import TRAINING_LOSS
 from iclab.experiments.outlier_sections import AttentionLearner, OutlierPromptsSection, Size, TestLaw
-from iclab.experiments.outlier_training_learned import TRAINING_LOSS
 from iclab.experiments.sections import check_prompts_fit
 
 if TYPE_CHECKING:
@@ -116,4 +115,4 @@ def seconds(config: OutlierGatesConfig) -> float:
     return 0.3 + tokens * depth * 2e-5 + sum(s.seconds(config.prompts) for s in config.learners.values())
 
 
-KIND = ExperimentKind(OutlierGatesConfig, run_cell, seconds, read, check)
+KIND = ExperimentKind(OutlierGatesConfig, run_cell, seconds, "iclab.experiments.outlier_gates_reading:summarise", check)

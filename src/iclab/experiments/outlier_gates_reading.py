@@ -22,7 +22,7 @@ OWN = ("size", "layer", "group", "distance", "rank")
 _TENTH = 0.1
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """Panels by learner, layer and size of the outliers; nothing is averaged over sizes."""
     groups = [
         group

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iclab.experiments.outlier_sections import AttentionLearner
-from iclab.experiments.reading import Role
+from iclab.experiments.roles import Role
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pydantic import Field
 from iclab.errors import InputError
 from iclab.experiments.kind import Config
 from iclab.experiments.limits import check_bytes, check_duration
-from iclab.experiments.reading import Role
+from iclab.experiments.roles import Role
 
 if TYPE_CHECKING:
     from iclab.models import TokenModel

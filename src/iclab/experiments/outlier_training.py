@@ -13,7 +13,6 @@ from iclab.experiments.kind import ExperimentKind
 from iclab.experiments.limits import check_bytes, check_duration
 from iclab.experiments.outlier_training_config import OutlierTrainingConfig
 from iclab.experiments.outlier_training_points import Point, points_of
-from iclab.experiments.outlier_training_reading import read
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
@@ -136,4 +135,6 @@ def seconds(config: OutlierTrainingConfig) -> float:
     )
 
 
-KIND = ExperimentKind(OutlierTrainingConfig, run_cell, seconds, read, check)
+KIND = ExperimentKind(
+    OutlierTrainingConfig, run_cell, seconds, "iclab.experiments.outlier_training_reading:summarise", check
+)

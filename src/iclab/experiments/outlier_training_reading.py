@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from iclab.experiments.outlier_names import TRAINING_LOSS
 from iclab.experiments.outlier_training_claims import convergence
-from iclab.experiments.outlier_training_learned import TRAINING_LOSS, unlearned
+from iclab.experiments.outlier_training_learned import unlearned
 from iclab.experiments.places import Place, capped, places_of, swept_columns
-from iclab.experiments.reading import Figure, Finding, Panel, Reading, Role, Table, Verdict
+from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table, Verdict
+from iclab.experiments.roles import Role
 from iclab.experiments.series import basis, by_learner, interval_note, number, quantity, series
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _GROUPS: dict[str, tuple[str, Role]] = {
 }
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """Curves and attention where nothing is varied; steps to a level and their slopes where something is."""
     columns = swept_columns(results, own=OWN)
     places = places_of(results, results.summary, columns)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Role = Literal["model", "ablation", "baseline", "theory", "ceiling", "quoted"]
+from iclab.experiments.roles import Role
+
 Scale = Literal["linear", "log", "log2", "symlog"]
 Verdict = Literal["agrees", "disagrees", "undecided", "information"]
 Relation = Literal["=", "<=", ">"]

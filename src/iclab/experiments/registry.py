@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from iclab.errors import InputError
 from iclab.experiments.kind import ExperimentKind
+from iclab.experiments.loading import load_object, split_name
 from iclab.experiments.nearest import did_you_mean, listed
 
 KINDS: dict[str, str] = {
@@ -22,21 +22,6 @@ KINDS: dict[str, str] = {
 }
 
 
-def module_of(name: str) -> str:
-    """The name of the module that holds the kind called ``name``.
-
-    Raises:
-        InputError: if it is neither a key of `KINDS` nor ``module:object``.
-    """
-    module, colon, attribute = KINDS.get(name, name).partition(":")
-    if not (colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-        raise InputError(
-            f"unknown kind {name!r}{did_you_mean(name, KINDS)}; expected one of {listed(KINDS)}, "
-            "or module:object for your own"
-        )
-    return module
-
-
 def load_kind(name: str, folder: Path | None = None) -> ExperimentKind:
     """The kind called ``name``: a key of `KINDS`, or ``module:object`` for a user's own.
 
@@ -47,22 +32,17 @@ def load_kind(name: str, folder: Path | None = None) -> ExperimentKind:
     Raises:
         InputError: for an unknown name, a module that cannot be imported, or an object that is no `ExperimentKind`.
     """
-    module_name = module_of(name)
-    attribute = KINDS.get(name, name).partition(":")[2]
+    full_name = KINDS.get(name, name)
+    if split_name(full_name) is None:
+        raise InputError(
+            f"unknown kind {name!r}{did_you_mean(name, KINDS)}; expected one of {listed(KINDS)}, "
+            "or module:object for your own"
+        )
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))
-    try:
-        module = import_module(module_name)
-    except (Exception, SystemExit) as error:  # the module may be a user's own and raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise InputError(
-            f"the kind {name!r} cannot be imported ({reason}); put its module beside the YAML file or on PYTHONPATH"
-            if isinstance(error, ImportError)
-            else f"the kind {name!r} cannot be imported ({reason}); fix the module {module_name}"
-        ) from error
-    kind = getattr(module, attribute, None)
+    kind = load_object("the kind", full_name)
     if not isinstance(kind, ExperimentKind):
-        raise InputError(f"{attribute!r} in {module_name} is {kind!r}; expected an ExperimentKind")
+        raise InputError(f"the kind {name!r} is {kind!r}; expected an ExperimentKind")
     if "seed" not in kind.config.model_fields:
         raise InputError(f"the configuration of the kind {name!r} has no field 'seed'; expected one, an integer")
     return kind

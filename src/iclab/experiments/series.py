@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iclab.experiments.reading import Role, Scale, Series
+from iclab.experiments.reading import Scale, Series
+from iclab.experiments.roles import Role
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,11 +11,11 @@ from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.limits import check_bytes, check_duration
 from iclab.experiments.sections import Gate, SingleIndexPrompts, check_gate, check_prompts_fit, sampling_seconds
-from iclab.experiments.support_reading import NO_GATE, read
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
 
+NO_GATE = "no gate"
 _CHUNK = 8
 
 
@@ -74,4 +74,4 @@ def seconds(config: SupportConfig) -> float:
     return sampling_seconds(config.stage1_tasks + 256, config.num_examples, config.prompts.ambient_dim) + 0.05
 
 
-KIND = ExperimentKind(SupportConfig, run_cell, seconds, read, check)
+KIND = ExperimentKind(SupportConfig, run_cell, seconds, "iclab.experiments.support_reading:summarise", check)

@@ -12,6 +12,7 @@ from iclab.experiments.gate_claim import gate_can_help
 from iclab.experiments.places import Place, capped, places_of, swept_columns
 from iclab.experiments.reading import Figure, Finding, Panel, Reading, Table, Verdict
 from iclab.experiments.series import basis_of, interval_note, number, plural, quantity, series, span, spread
+from iclab.experiments.support import NO_GATE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from iclab.evaluation import Interval
     from iclab.runs.results import Results
 
-NO_GATE = "no gate"
 _FOUND = 0.99
 
 
@@ -46,7 +46,7 @@ class Gain:
         return self.interval.kind == "bootstrap"
 
 
-def read(results: Results) -> Reading:
+def summarise(results: Results) -> Reading:
     """Recovery against N_pt, a panel for each place of the grid, and the gate against none."""
     summary = results.summary[results.summary["metric"] == "support_auc"]
     columns = swept_columns(results, own=("degree",), without=("num_examples", "gate.gate"))

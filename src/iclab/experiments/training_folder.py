@@ -19,8 +19,12 @@ CHECKPOINTS, DESCRIPTION = "checkpoints", "training.json"
 
 
 @contextmanager
-def training_folder(description: dict[str, Any]) -> Iterator[Path | None]:
-    """Hold the folder for the checkpoints of the training that ``description`` decides; ``None`` where none is kept.
+def training_folder(description: dict[str, Any], code: str | None) -> Iterator[Path | None]:
+    """Hold the folder for the checkpoints of a training; ``None`` where none is kept.
+
+    Its name is a hash of what decides the bits of the training: ``description``, ``code`` (see
+    `iclab.code_version.code_version`), threads and device. What measures or describes the model afterwards has no part
+    in it.
 
     Another cell that has the same training waits here until this one has done it. What another run has of it is copied,
     unless that run trains it right now: then this one trains for itself.
@@ -29,7 +33,7 @@ def training_folder(description: dict[str, Any]) -> Iterator[Path | None]:
     if place.trainings is None:
         yield None
         return
-    name = digest([place.computed_by, description])
+    name = digest([code, place.threads, place.device, description])
     folder = place.trainings / name
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, wait=True):

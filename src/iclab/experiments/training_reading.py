@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from iclab.experiments.deep_sizes import sizes
 from iclab.experiments.places import Place, capped, places_of
-from iclab.experiments.reading import Figure, Panel, Role, Table
+from iclab.experiments.reading import Figure, Panel, Table
+from iclab.experiments.roles import Role
 from iclab.experiments.series import by_learner, interval_note, number, series, span
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ def build_report(results: Results, folder: Path, reading: Reading | None = None)
         results: the run's results.
         folder: the run folder. Its ``environment.json``, ``results.csv`` and ``summary.csv``, if there, become part
             of the page.
-        reading: what the results show; by default what their kind's ``read`` makes of them.
+        reading: what the results show; by default what their kind's summary makes of them.
 
     Raises:
         InputError: the kind is unknown, or its reading cannot be drawn.
@@ -46,7 +46,7 @@ def build_report(results: Results, folder: Path, reading: Reading | None = None)
     from iclab.experiments.registry import load_kind
 
     folder = Path(folder)
-    reading = reading or load_kind(results.experiment["kind"]).read(results)
+    reading = reading or load_kind(results.experiment["kind"]).summarise(results)
     if results.num_finished < results.num_cells:
         partial = (
             f"Only {results.num_finished} of {results.num_cells} cells are finished; everything below is of those."

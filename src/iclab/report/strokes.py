@@ -12,7 +12,8 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from iclab.experiments.reading import Figure, Role, Series
+from iclab.experiments.reading import Figure, Series
+from iclab.experiments.roles import Role
 from iclab.report.palette import INK, PAPER, SERIES_LIGHT
 from iclab.report.text import plain
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import iclab
+from iclab.code_version import sources_of
 from iclab.errors import InputError
 from iclab.experiments.identity import digest
+from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import Resolved
 from iclab.files import write_atomic
-from iclab.runs.code_version import sources_beside
 from iclab.runs.environment import package_versions
 from iclab.runs.folder import CONFIG, ENVIRONMENT, RunFolder
 from iclab.runs.storage import verify_cell
@@ -62,12 +63,18 @@ def _stamp(run: RunFolder, experiment: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _code(kind: str) -> str:
-    """Of the whole package, a user's kind with the modules beside it, and the libraries that compute and draw."""
+def _code(kind_name: str) -> str:
+    """Of the whole package, a user's kind with the modules that it imports, and the libraries that compute and draw."""
     package = Path(iclab.__file__).parent
-    sources = {path.relative_to(package).as_posix(): path for path in _files(package)}
-    sources |= {f"kind/{path.name}": path for path in sources_beside(kind)}
-    return digest([package_versions(), {name: _checksum(path) for name, path in sorted(sources.items())}], 16)
+    sources = {path.relative_to(package).as_posix(): _checksum(path) for path in sorted(_files(package))}
+    kind = load_kind(kind_name)
+    modules = [*kind.modules, *([kind.summary.partition(":")[0]] if isinstance(kind.summary, str) else [])]
+    try:
+        own = sources_of(modules, without=("iclab",))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InputError(f"the sources of the kind {kind_name!r} cannot be read ({error}); restore them") from None
+    checksums = {name: hashlib.blake2b(content, digest_size=16).hexdigest() for name, content in sorted(own.items())}
+    return digest([package_versions(), sources, checksums], 16)
 
 
 def _files(package: Path) -> Iterator[Path]:

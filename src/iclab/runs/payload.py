@@ -21,7 +21,6 @@ from iclab.execution import executing
 from iclab.experiments.identity import canonical_json
 from iclab.experiments.registry import load_kind
 from iclab.experiments.validation import validate
-from iclab.runs.code_version import code_version
 from iclab.runs.environment import scan_backend
 from iclab.runs.place import Place
 from iclab.runs.signals import Stopped
@@ -72,9 +71,9 @@ def measure(cell: str, kind_name: str, config: dict[str, Any], place: Place) -> 
     try:
         with _contained():
             kind = load_kind(kind_name)
-            code = code_version(kind_name)
+            code = kind.code
             typed = validate(kind.config, config, f"cell {cell}: ")
-            with torch_threads(place.threads), executing(place.execution(code)):
+            with torch_threads(place.threads), executing(place.execution):
                 record, values = encode(list(kind.run_cell(typed)))
     except Stopped:
         raise

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iclab import __version__
 from iclab.execution import Execution
-from iclab.experiments.identity import canonical_json
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,8 @@ class Place:
         """What a cell's last digits may depend on: recorded with it."""
         return {"threads": self.threads, "device": self.device}
 
-    def execution(self, code: str | None) -> Execution:
-        """What the code of an experiment is told, if it is this code."""
+    @property
+    def execution(self) -> Execution:
+        """What the code of an experiment may know of it."""
         trainings = Path(self.trainings) if self.trainings else None
-        computed_by = canonical_json([__version__, code, self.threads, self.device])
-        return Execution(self.device, trainings, tuple(map(Path, self.shared)), computed_by)
+        return Execution(self.device, trainings, tuple(map(Path, self.shared)), self.threads)

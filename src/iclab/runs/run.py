@@ -15,7 +15,6 @@ from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import Cell, Resolved
 from iclab.experiments.safe_reading import read_and_draw
-from iclab.runs.code_version import code_version
 from iclab.runs.executors import Job, run_inline, run_local
 from iclab.runs.finished import write_stamp
 from iclab.runs.folder import TRAININGS, RunFolder
@@ -123,11 +122,11 @@ def run_experiment(
     check_others(others)
     trainings = tuple(str(other / TRAININGS) for other in others)
     place = Place(threads, device, str(run.path / TRAININGS), trainings)
-    code = code_version(resolved.definition.kind)
+    code = resolved.kind.code
     with stoppable() as stopping, run.open(experiment):
         if others:
             missing = [cell.id for cell in resolved.cells if not is_finished(run.cell(cell.id))]
-            taken = take_finished(run, missing, others, _described(code), place)
+            taken = take_finished(run, missing, others, _described(code), place) if code else 0
             if not quiet:
                 say(stream, f"{taken} of {len(resolved.cells)} cells taken from other runs")
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
@@ -226,8 +225,8 @@ def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dic
     if finished:
         results = load_results(run.path, experiment)
         results.write_tables(run.path)
-        read = load_kind(experiment["kind"]).read
-        report, note = read_and_draw(read, lambda reading: build_report(results, run.path, reading), results)
+        summarise = load_kind(experiment["kind"]).summarise
+        report, note = read_and_draw(summarise, lambda reading: build_report(results, run.path, reading), results)
         if finished == total and not note:
             write_stamp(run, experiment)
     elif not failed:
