@@ -22,6 +22,7 @@ from iclab.pretraining.hinge_settings import HingeSettings
 from iclab.pretraining.train_record import TrainProgress
 from iclab.pretraining.training_place import input_dim, trained_dtype
 from iclab.prompts import PromptDistribution, Prompts, Stream
+from iclab.prompts.distribution import check_distribution, sample_checked
 
 Model = TypeVar("Model", bound=nn.Module)
 Gradients = dict[nn.Parameter, Tensor]
@@ -85,6 +86,7 @@ def hinge_sgd(
         until_loss=until_loss,
         gradients=gradients,
     )
+    check_distribution(prompts)
     if input_dim(model) != prompts.ambient_dim:
         raise InputError(
             f"the prompts have dimension {prompts.ambient_dim} and the model takes {input_dim(model)}; "
@@ -125,7 +127,7 @@ def _batches(model: nn.Module, prompts: PromptDistribution, settings: HingeSetti
     stream = settings.stream.child("train")
     for first in range(0, settings.steps, together):
         count = rows * min(together, settings.steps - first)
-        drawn = prompts.sample(stream, count, num_examples, num_queries, start=first * rows, dtype=dtype)
+        drawn = sample_checked(prompts, stream, count, num_examples, num_queries, start=first * rows, dtype=dtype)
         if not first:
             _check_labels(drawn.query_labels)
         drawn = drawn if drawn.inputs.device == device else drawn.to(device)

@@ -6,7 +6,7 @@ index set) it is an argument here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -79,6 +79,19 @@ class SingleIndex(PromptDistribution):
         else:
             self.support = _check_support(support, self.ambient_dim, self.intrinsic_dim)
         self.rotation = _rotation(rotation, self.ambient_dim, streams.child("rotation"))
+        # A random one is known by its seed: its last bits depend on the processor.
+        self._rotation_seed = streams.seed if isinstance(rotation, str) else None
+
+    def identity(self) -> Mapping[str, object]:
+        return {
+            "ambient_dim": self.ambient_dim,
+            "intrinsic_dim": self.intrinsic_dim,
+            "link": self.link,
+            "noise": self.noise,
+            "support": self.support,
+            "rotation": self.rotation if self._rotation_seed is None else f"random, of seed {self._rotation_seed}",
+            "inputs": self.inputs,
+        }
 
     def draw_chunk(
         self,

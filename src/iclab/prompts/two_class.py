@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -95,6 +95,9 @@ class TwoClassDistribution(PromptDistribution):
     def settings(self) -> dict[str, Any]:
         """The arguments that make this law again, without tensors of a user's data."""
         return self._fixed | self._options
+
+    def identity(self) -> Mapping[str, object]:
+        return self.settings()
 
     def replace(self, **changes: Any) -> Self:
         """Another law over the same patterns: the test law of a training law, say.

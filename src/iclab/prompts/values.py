@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Sequence
+from hashlib import blake2b
 from numbers import Real
 
 import numpy as np
@@ -61,6 +62,12 @@ def check_unit(name: str, vectors: Tensor) -> None:
     if bool(bad.any()):
         row = int(bad.nonzero()[0])
         raise InputError(f"{name} {row} has length {float(lengths[row]):.6g}; expected unit vectors (divide by it)")
+
+
+def tensor_hash(tensor: Tensor) -> str:
+    """Hexadecimal hash of the bytes of a tensor's entries."""
+    content = tensor.detach().cpu().to_dense().contiguous().flatten().view(torch.uint8)
+    return blake2b(content.numpy().data, digest_size=8).hexdigest()
 
 
 def real_tensor(name: str, value: object, ndim: int, dtype: torch.dtype) -> Tensor:
