@@ -92,6 +92,7 @@ def hinge_sgd(
             f"the prompts have dimension {prompts.ambient_dim} and the model takes {input_dim(model)}; "
             "expected the same"
         )
+    trained_dtype(model)
     analytic = gradients == "auto" and type(model) in ANALYTIC
     take = _analytic if analytic else _autograd
     rates, windows, margins = settings.rates(model), list[HingeWindow](), list[Tensor]()
@@ -159,6 +160,11 @@ def _autograd(model: nn.Module, batch: Prompts) -> tuple[Tensor, Gradients]:
     if outputs.shape != batch.query_labels.shape:
         raise InputError(
             f"{type(model).__name__} returned shape {tuple(outputs.shape)}; expected {tuple(batch.query_labels.shape)}"
+        )
+    if not outputs.requires_grad:
+        raise InputError(
+            f"the output of {type(model).__name__} depends on none of its trained parameters; expected "
+            "forward(prompts) to use them, without detach or no_grad"
         )
     (1 - batch.query_labels * outputs).clamp(min=0).mean().backward()
     return outputs.detach(), {p: p.grad for p in model.parameters() if p.grad is not None}

@@ -15,7 +15,8 @@ from iclab.prompts.arguments import described
 from iclab.prompts.batch import Prompts
 from iclab.prompts.chunks import CHUNK, chunks_at_once, draw_together
 from iclab.prompts.drawn import check_drawn
-from iclab.prompts.stream import Stream
+from iclab.prompts.stream import Stream, check_stream
+from iclab.prompts.values import check_dtype
 
 
 class PromptDistribution(ABC):
@@ -65,10 +66,8 @@ class PromptDistribution(ABC):
         Raises:
             InputError: for sizes below zero, above this machine's memory, or a dtype that is no float.
         """
-        if not isinstance(stream, Stream):
-            raise InputError(f"stream is {stream!r}; expected a Stream, such as Stream(0).child('evaluation')")
-        if not dtype.is_floating_point:
-            raise InputError(f"dtype is {dtype}; expected a floating point type such as torch.float32")
+        check_stream(stream)
+        check_dtype(dtype)
         num_prompts = check_integer("num_prompts", num_prompts, 1)
         num_examples = check_integer("num_examples", num_examples, 0)
         num_queries = check_integer("num_queries", num_queries, 0)

@@ -19,7 +19,7 @@ from iclab.errors import InputError
 from iclab.prompts.arguments import integer, one_value, own_matrix, positive
 from iclab.prompts.labelled_vectors import LabelledVectors
 from iclab.prompts.outlier_rules import LabelRule
-from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal
+from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal, smallest
 from iclab.prompts.stream import Stream
 from iclab.prompts.task_pairs import TaskChoice
 from iclab.prompts.two_class import Draws, TwoClassDistribution, index_below
@@ -143,6 +143,9 @@ class VectorClassification(TwoClassDistribution):
         else:
             raise InputError("coefficients are given with triggered vectors; expected them only with triggers")
         self._choose(options | {"coefficients": rows}, len(self.class_names), self._stream)
+        changes = self.outlier_directions if self._changes is None else self._changes
+        trigger = smallest(changes)
+        self._hold({"a trigger": trigger, "outlier_size times a trigger": self.outlier_size * trigger})
 
     @property
     def class_sizes(self) -> tuple[int, ...]:
