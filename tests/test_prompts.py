@@ -166,7 +166,7 @@ def test_from_arrays_says_what_is_wrong(arguments, word):
 
 
 def test_from_arrays_refuses_numbers_that_the_dtype_cannot_hold():
-    with pytest.raises(InputError, match="y is inf"):
+    with pytest.raises(InputError, match=r"y is 1e\+300 at \(0, 0\), which torch.float32 cannot hold"):
         Prompts.from_arrays(X, [1e300, 0.0, 0.0], Q, dtype=torch.float32)
 
 
@@ -282,6 +282,6 @@ def test_drawing_and_cutting_do_not_pay_for_a_second_look(monkeypatch):
 
 def test_labels_that_the_dtype_cannot_hold_are_refused_when_drawn():
     law = SingleIndex(3, 2, "1e39*tanh(z)")
-    with pytest.raises(InputError, match=r"a label of the link .* in torch.float32 is -?inf"):
+    with pytest.raises(InputError, match=r"the size of the link is .*e\+38, which torch.float32 cannot hold"):
         law.sample(Stream(0), 8, 4, 1)
     assert law.sample(Stream(0), 8, 4, 1, dtype=torch.float64).batch_size == 8

@@ -153,9 +153,9 @@ def test_a_file_of_something_else(folder):
             {"loss_on": "queries", "optimiser": "adam"},
             "loss_on is prefixes there and queries here, optimiser is adamw there",
         ),
-        ({"prompts": law(seed=5)}, "its law of prompts draws other prompts"),
-        ({"prompts": law(link="he2")}, "its law of prompts draws other prompts"),
-        ({"prompts": law(support=(0, 1, 2))}, "its law of prompts draws other prompts"),
+        ({"prompts": law(support=(0, 1, 2))}, "prompts.support is [0, 1, 3] there and [0, 1, 2] here"),
+        ({"prompts": law(link="he2")}, "prompts.link.name is he1 there and he2 here"),
+        ({"prompts": law(inputs="uniform")}, "prompts.inputs.kind is gaussian there and uniform here"),
     ],
 )
 def test_other_settings(folder, change, message: str):
@@ -171,7 +171,7 @@ def test_another_model(folder):
     refused(folder, "is of another model: class is Correlation there and Renamed here", model=Renamed())
     wide = build()
     wide.read = torch.nn.Linear(4, 4, bias=False)
-    refused(folder, "read.bias has shape (4,) there and absent here", model=wide)
+    refused(folder, "read.bias is of shape (4,) and float32 there and absent here", model=wide)
     with pytest.raises(InputError, match=r"another model: settings\.input_dim is 4 there and 5 here"):
         load_checkpoint(build(input_dim=5), folder)
 

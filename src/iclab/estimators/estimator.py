@@ -14,7 +14,7 @@ from torch import Tensor
 from iclab.errors import InputError, check_integer
 from iclab.memory import check_memory
 from iclab.prompts import Prompts
-from iclab.prompts.batch import check_finite
+from iclab.prompts.batch import check_finite, check_prompts
 
 TEMPORARY_BYTES = 128 * 2**20
 """Aim for the temporaries of one chunk of prompts; a single prompt that needs more is still computed."""
@@ -60,7 +60,7 @@ class Estimator(ABC):
 
     def predict(self, prompts: Prompts) -> Tensor:
         """``(B, Q)``: predictions at the queries from all N examples; zero at N = 0."""
-        return self.predict_at(prompts, [prompts.num_examples])[0]
+        return self.predict_at(prompts, [check_prompts(prompts).num_examples])[0]
 
     @torch.no_grad()
     def predict_at(self, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
@@ -71,7 +71,7 @@ class Estimator(ABC):
         Raises:
             InputError: for no sizes, or a size above the length of the context.
         """
-        sizes = check_sizes(num_examples, prompts.num_examples)
+        sizes = check_sizes(num_examples, check_prompts(prompts).num_examples)
         counts = sorted({n for n in sizes if n > 0})
         longest = max(sizes)
         inputs, labels = self._float64(prompts, longest)
@@ -88,7 +88,7 @@ class Estimator(ABC):
     @torch.no_grad()
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
         """``(B, N)``: column k is the prediction of example k from the k examples before it; column 0 is zero."""
-        count = prompts.num_examples
+        count = check_prompts(prompts).num_examples
         inputs, labels = self._float64(prompts, count)
         result = torch.zeros_like(labels)
         if count:

@@ -11,7 +11,8 @@ from torch import Tensor
 from iclab.errors import InputError
 from iclab.estimators.estimator import Estimator, check_sizes
 from iclab.prompts import Prompts
-from iclab.prompts.batch import check_finite
+from iclab.prompts.arguments import described
+from iclab.prompts.batch import check_finite, check_prompts
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,11 @@ class Tuned:
 
     def predict(self, prompts: Prompts) -> Tensor:
         """``(B, Q)``: predictions at the queries from all N examples."""
-        return self.estimator_for(prompts.num_examples).predict(prompts)
+        return self.estimator_for(check_prompts(prompts).num_examples).predict(prompts)
 
     def predict_at(self, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
         """``(len(num_examples), B, Q)``: predictions at the queries from several prefixes."""
-        sizes = check_sizes(num_examples, prompts.num_examples)
+        sizes = check_sizes(num_examples, check_prompts(prompts).num_examples)
         result = prompts.inputs.new_zeros(len(sizes), prompts.batch_size, prompts.num_queries)
         for estimator, places in self._groups(sizes):
             result[places] = estimator.predict_at(prompts, [sizes[place] for place in places])
@@ -102,6 +103,7 @@ class Tuned:
 
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
         """``(B, N)``: column k predicts example k from the k before it, by the estimator for k examples."""
+        check_prompts(prompts)
         result = prompts.inputs.new_zeros(prompts.batch_size, prompts.num_examples)
         for estimator, columns in self._groups(range(prompts.num_examples)):
             found = estimator.predict_prefixes(prompts.prefix(columns[-1] + 1))
@@ -141,8 +143,11 @@ def tune(
     Raises:
         InputError: for an empty grid, no or unlabelled queries, or lengths outside ``[1, N]``.
     """
+    if not isinstance(grid, Sequence) or not all(_estimates(each) for each in grid):
+        raise InputError(f"the grid is {described(grid)}; expected a list of estimators, such as [Ridge(1)]")
     if not grid:
         raise InputError("the grid is empty; expected at least one estimator")
+    check_prompts(prompts)
     if prompts.num_queries == 0 or prompts.batch_size == 0:
         raise InputError("the tuning prompts have no queries; sample them with num_queries >= 1")
     labels = check_finite("labels of the tuning queries", prompts.query_labels.double())
@@ -164,3 +169,7 @@ def tune(
         source=source,
     )
     return Tuned([grid[int(best)] for best in errors.argmin(0)], record)
+
+
+def _estimates(value: object) -> bool:
+    return callable(getattr(value, "predict_at", None)) and not isinstance(value, type)

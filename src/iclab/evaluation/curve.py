@@ -14,6 +14,7 @@ from iclab.estimators.base import Learner
 from iclab.evaluation.intervals import Interval, interval
 from iclab.evaluation.measurement import Measurement
 from iclab.prompts import Prompts
+from iclab.prompts.arguments import described
 from iclab.prompts.batch import check_finite
 
 METRICS = ("squared_error", "absolute_error", "noisy_squared_error", "noisy_absolute_error")
@@ -106,6 +107,11 @@ def error_curve(
         prompts carry none; prompts with unlabelled queries cannot be scored at all.
     """
     by_name = learners if isinstance(learners, Mapping) else _named(learners)
+    for name, learner in by_name.items():
+        if not _predicts(learner):
+            raise InputError(
+                f"the learner {name!r} is {described(learner)}; expected an object with a method predict(prompts)"
+            )
     if not by_name:
         raise InputError("no learners to measure; expected at least one")
     check_positive("label_variance", label_variance)
@@ -185,12 +191,16 @@ def _batches(prompts: Iterable[Prompts]) -> Iterable[Prompts]:
 
 
 def _named(learners: Sequence[Learner]) -> dict[str, Learner]:
-    if not isinstance(learners, Sequence) or not all(callable(getattr(each, "predict", None)) for each in learners):
+    if not isinstance(learners, Sequence) or not all(map(_predicts, learners)):
         raise InputError(f"learners is {learners!r}; expected a mapping from names to learners, or a list of learners")
     names = [learner.name for learner in learners]
     if len(set(names)) != len(names):
         raise InputError(f"two learners have the same name in {names}; pass a mapping of distinct names")
     return dict(zip(names, learners, strict=True))
+
+
+def _predicts(value: object) -> bool:
+    return callable(getattr(value, "predict", None)) and not isinstance(value, type)
 
 
 def _check_scorable(prompts: Prompts, lengths: Sequence[int]) -> None:

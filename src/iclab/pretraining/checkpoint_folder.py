@@ -145,6 +145,8 @@ def load_checkpoint(model: nn.Module, path: Path | str, *, which: str = "last", 
     Raises:
         InputError: where there is no such checkpoint, or it is damaged or of another model.
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"the model is a {type(model).__name__}; expected a torch.nn.Module, as train was given")
     if which not in ("last", "best"):
         raise InputError(f"which is {which!r}; expected last or best")
     file = Path(path)

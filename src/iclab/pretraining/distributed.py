@@ -1,18 +1,23 @@
 """Several processes that train one model, each on its part of every batch: what ``torchrun`` starts.
 
 Gradients are added by one all-reduce of one flat tensor a dtype, so each process ends with the same bits and takes the
-same step. Only process 0 reads and writes files.
+same step. That needs the same tensors in every process, which is checked before the first step, and the same weights,
+which are compared at evaluations and checkpoints. Only process 0 reads and writes files.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import torch
 from torch import Tensor, distributed, nn
+
+from iclab.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,95 @@ class World:
             distributed.broadcast(message, 0)
         return message.cpu().numpy().tobytes()
 
+    def add_gradients(self, parameters: Sequence[nn.Parameter], total: Tensor) -> None:
+        """Replace ``total`` and each gradient by its sum over the processes.
+
+        A parameter that a process did not use (a dropped layer) counts as a gradient of zero there. One that no process
+        used keeps its gradient ``None``, as in a training in one process.
+        """
+        if self.size == 1:
+            return
+        absent = [parameter.grad is None for parameter in parameters]
+        for parameter, missing in zip(parameters, absent, strict=True):
+            if missing:
+                parameter.grad = torch.zeros_like(parameter)
+        users = torch.tensor([not missing for missing in absent], dtype=torch.int32, device=self.device)
+        self.add([total, users, *(parameter.grad for parameter in parameters)])  # type: ignore[list-item]
+        if any(absent):
+            for parameter, count in zip(parameters, users.tolist(), strict=True):
+                if not count:
+                    parameter.grad = None
+
     def share_model(self, model: nn.Module) -> None:
         """Give every process the weights and buffers of process 0."""
+        self._share_tensors(model.state_dict())
+
+    @torch.no_grad()
+    def _share_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         if self.size > 1:
-            for tensor in model.state_dict().values():
-                distributed.broadcast(tensor, 0)
+            for tensor in tensors.values():
+                tensor.copy_(self._of_leader(tensor))
+
+    def _of_leader(self, tensor: Tensor) -> Tensor:
+        """The tensor of process 0, as a new one; sent as bytes, which works for every dtype and layout."""
+        sent = tensor.detach().clone(memory_format=torch.contiguous_format)
+        if sent.numel():
+            distributed.broadcast(_bytes(sent), 0)
+        return sent
+
+    def check_same_training(self, model: nn.Module, settings: Mapping[str, object]) -> None:
+        """Raise `InputError`, in every process, unless all have models of one structure and equal ``settings``.
+
+        Called before `share_model`, which tensors of different shapes would hang.
+        """
+        if self.size == 1:
+            return
+        trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+        tensors = {name: [list(t.shape), str(t.dtype)] for name, t in model.state_dict().items()}
+        for what, content in (
+            ("models of different tensors", [trained, tensors]),
+            ("different settings", dict(settings)),
+        ):
+            digest = blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=8).digest()
+            own = torch.tensor(list(digest), dtype=torch.uint8, device=self.device)
+            found = [torch.empty_like(own) for _ in range(self.size)]
+            distributed.all_gather(found, own)
+            different = [rank for rank, other in enumerate(found) if not torch.equal(other, found[0])]
+            if different:
+                raise InputError(
+                    f"processes 0 and {different[0]} were given {what}; expected the same call of train in every "
+                    "process: let the script depend on its rank nowhere but in the initial weights"
+                )
+
+    @torch.no_grad()
+    def check_same_weights(self, model: nn.Module, step: int) -> None:
+        """Compare the weights with those of process 0, bit by bit, and take over its buffers.
+
+        Buffers may differ, since running statistics see each process's own prompts; a training has those of process 0.
+
+        Raises:
+            InputError: in every process, where a weight differs, with its name and process.
+        """
+        if self.size == 1:
+            return
+        differs = torch.full((len(list(model.parameters())),), -1, dtype=torch.int32, device=self.device)
+        for number, parameter in enumerate(model.parameters()):
+            if not torch.equal(_bytes(self._of_leader(parameter)), _bytes(parameter)):  # as bytes, NaN equals itself
+                differs[number] = self.rank
+        distributed.all_reduce(differs, distributed.ReduceOp.MAX)
+        for (name, _), rank in zip(model.named_parameters(), differs.tolist(), strict=True):
+            if rank >= 0:
+                raise InputError(
+                    f"after step {step} the parameter {name} of process {rank} is no longer that of process 0; "
+                    "expected equal weights in all processes: let nothing but train change them, use machines of one "
+                    "kind, and go on from the last checkpoint before"
+                )
+        own = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        self._share_tensors({name: t for name, t in model.state_dict().items() if name not in own})
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().flatten().view(torch.uint8)
 
 
 def local_device(device: torch.device) -> torch.device:

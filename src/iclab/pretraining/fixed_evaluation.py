@@ -12,6 +12,7 @@ from iclab.models.evaluating import evaluating
 from iclab.pretraining.loss import labels_of, squared_errors
 from iclab.pretraining.train_settings import TrainSettings
 from iclab.prompts import PromptDistribution, Prompts
+from iclab.prompts.distribution import sample_checked
 
 
 class FixedEvaluation:
@@ -27,7 +28,8 @@ class FixedEvaluation:
     def __init__(
         self, prompts: PromptDistribution, settings: TrainSettings, device: torch.device, dtype: torch.dtype, rows: int
     ) -> None:
-        batch = prompts.sample(
+        batch = sample_checked(
+            prompts,
             settings.stream.child("evaluation"),
             settings.evaluation_prompts,
             settings.num_examples,

@@ -9,6 +9,7 @@ from torch import nn
 
 from iclab.errors import InputError, check_integer, check_positive
 from iclab.prompts import Stream
+from iclab.prompts.stream import check_stream
 
 GRADIENTS = ("auto", "autograd")
 
@@ -33,8 +34,7 @@ class HingeSettings:
     gradients: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.stream, Stream):
-            raise InputError(f"stream is {self.stream!r}; expected a Stream, such as Stream(0).child('pretraining')")
+        check_stream(self.stream)
         for name in ("num_examples", "steps", "batch_size", "num_queries", "log_every"):
             check_integer(name, getattr(self, name), 1)
         check_positive("learning_rate", self.learning_rate)

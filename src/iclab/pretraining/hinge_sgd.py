@@ -22,6 +22,7 @@ from iclab.pretraining.hinge_settings import HingeSettings
 from iclab.pretraining.train_record import TrainProgress
 from iclab.pretraining.training_place import input_dim, trained_dtype
 from iclab.prompts import PromptDistribution, Prompts, Stream
+from iclab.prompts.distribution import check_distribution, sample_checked
 
 Model = TypeVar("Model", bound=nn.Module)
 Gradients = dict[nn.Parameter, Tensor]
@@ -85,11 +86,13 @@ def hinge_sgd(
         until_loss=until_loss,
         gradients=gradients,
     )
+    check_distribution(prompts)
     if input_dim(model) != prompts.ambient_dim:
         raise InputError(
             f"the prompts have dimension {prompts.ambient_dim} and the model takes {input_dim(model)}; "
             "expected the same"
         )
+    trained_dtype(model)
     analytic = gradients == "auto" and type(model) in ANALYTIC
     take = _analytic if analytic else _autograd
     rates, windows, margins = settings.rates(model), list[HingeWindow](), list[Tensor]()
@@ -125,7 +128,7 @@ def _batches(model: nn.Module, prompts: PromptDistribution, settings: HingeSetti
     stream = settings.stream.child("train")
     for first in range(0, settings.steps, together):
         count = rows * min(together, settings.steps - first)
-        drawn = prompts.sample(stream, count, num_examples, num_queries, start=first * rows, dtype=dtype)
+        drawn = sample_checked(prompts, stream, count, num_examples, num_queries, start=first * rows, dtype=dtype)
         if not first:
             _check_labels(drawn.query_labels)
         drawn = drawn if drawn.inputs.device == device else drawn.to(device)
@@ -157,6 +160,11 @@ def _autograd(model: nn.Module, batch: Prompts) -> tuple[Tensor, Gradients]:
     if outputs.shape != batch.query_labels.shape:
         raise InputError(
             f"{type(model).__name__} returned shape {tuple(outputs.shape)}; expected {tuple(batch.query_labels.shape)}"
+        )
+    if not outputs.requires_grad:
+        raise InputError(
+            f"the output of {type(model).__name__} depends on none of its trained parameters; expected "
+            "forward(prompts) to use them, without detach or no_grad"
         )
     (1 - batch.query_labels * outputs).clamp(min=0).mean().backward()
     return outputs.detach(), {p: p.grad for p in model.parameters() if p.grad is not None}

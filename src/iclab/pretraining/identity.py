@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from iclab.errors import InputError
+from iclab.pretraining.described import described
+from iclab.pretraining.train_settings import TrainSettings
 from iclab.prompts import PromptDistribution, Stream
+from iclab.prompts.chunks import draw_together
 
 _EXAMPLES = 4
+_ROUNDING = 1e-5
 
 
 def describe_model(model: nn.Module) -> dict[str, object]:
-    """The class, and ``settings()`` where the model has it.
+    """The class, and ``settings()`` where the model has it; otherwise its modules as ``repr`` shows them.
 
     Raises:
         InputError: for settings that JSON cannot hold.
     """
     describe = getattr(model, "settings", None)
-    settings = describe() if callable(describe) else {}
+    if not callable(describe):
+        modules = {name: f"{type(m).__name__}({m.extra_repr()})" for name, m in model.named_modules() if name}
+        return {"class": type(model).__name__, "settings": {}, "modules": modules}
     try:
-        settings = json.loads(json.dumps(settings, allow_nan=False))
+        settings = json.loads(json.dumps(describe(), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"settings() of {type(model).__name__} cannot be written down ({error}); expected numbers, texts, lists "
@@ -34,15 +40,25 @@ def describe_model(model: nn.Module) -> dict[str, object]:
     return {"class": type(model).__name__, "settings": settings}
 
 
+def describe_training(model: nn.Module, prompts: PromptDistribution, settings: TrainSettings) -> dict[str, Any]:
+    """All that decides the numbers of a training, beside the initial weights: what a resumed one must share."""
+    return {
+        "model": describe_model(model),
+        "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
+        "settings": settings.asdict(),
+        "prompts": described(prompts),
+    }
+
+
 def draw_sample(prompts: PromptDistribution, stream: Stream) -> dict[str, Tensor]:
-    """A few prompts by which a law of any family is known again: a changed link, support or noise changes them."""
-    chunk = prompts.draw_chunk(stream.child("identity").at(0), _EXAMPLES, 1, torch.float32)
+    """A few prompts by which a law is known again where its description says too little: a function, a user's class."""
+    chunk = draw_together(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
     return {"inputs": chunk.inputs, "labels": chunk.labels}
 
 
 def law_digest(prompts: PromptDistribution, stream: Stream) -> str:
-    """Hexadecimal hash of the numbers of that sample."""
-    content = hashlib.blake2b(digest_size=8)
+    """Hexadecimal hash of the law's description and of the numbers of that sample."""
+    content = hashlib.blake2b(json.dumps(described(prompts), sort_keys=True).encode(), digest_size=8)
     for tensor in draw_sample(prompts, stream).values():
         content.update(tensor.contiguous().numpy().tobytes())
     return content.hexdigest()
@@ -57,13 +73,17 @@ def check_same(
 ) -> None:
     """Raise `InputError` with the keys in which the training in the checkpoint ``name`` and the one asked for differ.
 
-    More steps of a constant schedule are no difference: the steps already taken would be the same.
+    More steps of a constant schedule are no difference: the steps already taken would be the same. A checkpoint from
+    before laws were described is known by its sample alone.
     """
     there, here = dict(stored["settings"]), dict(asked["settings"])
     if here["schedule"] == "constant" and here["steps"] >= stored["step"]:
         there["steps"] = here["steps"]
     check_model(name, stored, asked["model"])
     different = _differences(there, here)
+    for key in ("prompts", "frozen"):
+        if key in stored:
+            different += _differences({key: stored[key]}, {key: asked[key]})
     if not different and not _alike(stored_sample, sample):
         different = ["its law of prompts draws other prompts"]
     if different:
@@ -82,28 +102,48 @@ def check_parts(name: str, stored: Mapping[str, Any], parts: int) -> None:
 
 def check_model(name: str, stored: Mapping[str, Any], model: Mapping[str, Any]) -> None:
     """Raise `InputError` with what differs between the model of the checkpoint ``name`` and this one."""
-    different = _differences(stored["model"], model)
+    asked = {key: value for key, value in model.items() if key != "modules" or key in stored["model"]}
+    different = _differences(stored["model"], asked)
     if different:
         raise InputError(f"{name} is of another model: {_first(different)}; build the model as it was")
 
 
-def check_weights(name: str, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Raise `InputError` unless ``weights`` have the names and shapes of the model's."""
-    own = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    stored = {key: tuple(value.shape) for key, value in weights.items()}
+def check_weights(name: str, model: nn.Module, weights: Mapping[str, Tensor], dtypes: bool = False) -> None:
+    """Raise `InputError` unless ``weights`` have the names and shapes of the model's, and with ``dtypes`` those too."""
+    own, stored = _kinds(model.state_dict(), dtypes), _kinds(weights, dtypes)
     for key in sorted(own.keys() | stored.keys()):
         if own.get(key) != stored.get(key):
             raise InputError(
-                f"{name} is of another model: {key} has shape {stored.get(key, 'absent')} there and "
+                f"{name} is of another model: {key} is {stored.get(key, 'absent')} there and "
                 f"{own.get(key, 'absent')} here; build the model as it was"
             )
 
 
+def check_optimised(name: str, stored: Mapping[str, Tensor], trained: Sequence[str]) -> None:
+    """Raise `InputError` where the optimiser's state in the checkpoint is of a parameter that is not trained here."""
+    for label in stored:
+        parameter = label.partition("/")[2]
+        if parameter not in trained:
+            raise InputError(
+                f"{name} is of another training: {parameter} was trained there and is not here; freeze what was frozen"
+            )
+
+
+def _kinds(tensors: Mapping[str, Tensor], dtypes: bool) -> dict[str, str]:
+    kinds = {key: f"of shape {tuple(value.shape)}" for key, value in tensors.items()}
+    if dtypes:
+        kinds = {key: f"{kind} and {str(tensors[key].dtype).removeprefix('torch.')}" for key, kind in kinds.items()}
+    return kinds
+
+
 def _alike(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
-    """Equal up to what another processor's rounding changes."""
-    return first.keys() == second.keys() and all(
-        first[key].shape == second[key].shape
-        and torch.allclose(first[key], second[key], rtol=1e-3, atol=1e-3, equal_nan=True)
+    """Equal up to what another processor's rounding changes: in float32 some 1e-7 of the largest number."""
+    if first.keys() != second.keys() or any(first[key].shape != second[key].shape for key in first):
+        return False
+    return all(
+        torch.allclose(
+            first[key], second[key], rtol=_ROUNDING, atol=_ROUNDING * float(first[key].abs().max()), equal_nan=True
+        )
         for key in first
     )
 

@@ -10,8 +10,12 @@ import torch
 from iclab.errors import InputError, check_integer, check_positive
 from iclab.models import OneLayerMamba, StateBlocks
 from iclab.parallel import map_in_order
+from iclab.pretraining.stage_one import check_one_layer
 from iclab.pretraining.two_stage import start_gamma
 from iclab.prompts import CHUNK, PromptDistribution, Stream
+from iclab.prompts.chunks import draw_together
+from iclab.prompts.distribution import check_distribution
+from iclab.prompts.stream import check_stream
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,9 @@ def joint(
         InputError: for sizes out of range.
         FloatingPointError: when the loss stops being finite, with the step and the learning rate.
     """
+    check_one_layer(model)
+    check_distribution(prompts)
+    check_stream(stream)
     check_integer("steps", steps, 1)
     check_integer("batch_size", batch_size, 1)
     check_integer("num_examples", num_examples, 1)
@@ -80,7 +87,7 @@ def joint(
         def draw(chunk: int, step: int = step) -> tuple[StateBlocks, torch.Tensor, torch.Tensor]:
             with torch.no_grad():  # the mode is per thread
                 generator = data.at(step * chunks + chunk)
-                batch = prompts.draw_chunk(generator, num_examples, num_queries, model.gamma.dtype)
+                batch = draw_together(prompts, [generator], num_examples, num_queries, model.gamma.dtype)
                 return model.features(batch), batch.queries.to(model.gamma), batch.query_labels.to(model.gamma)
 
         states, queries, labels = zip(*map_in_order(draw, chunks), strict=True)

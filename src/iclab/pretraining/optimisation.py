@@ -41,7 +41,7 @@ class Optimisation:
                 f"{settings.loss_on!r} trains"
             )
         self._predict: Callable[[Prompts], Tensor] = torch.compile(predict) if compile else predict
-        self._optimiser, self._names = _optimiser(model, settings)
+        self._optimiser, self.names = _optimiser(model, settings)
         self._parameters = [p for group in self._optimiser.param_groups for p in group["params"]]
         self._seeds = settings.stream.child("model")
         self.random: bool | None = None
@@ -53,6 +53,9 @@ class Optimisation:
         A micro-batch contributes its sum of squares over the count of the whole batch, so how a batch is split changes
         nothing but rounding where each prompt is predicted by itself. Dropout is not such a case: what it draws depends
         on the micro-batch that a prompt is in. Neither number is waited for.
+
+        Raises:
+            InputError: where no parameter got a gradient in any process.
         """
         self._optimiser.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
@@ -64,12 +67,18 @@ class Optimisation:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.autocast is not None):
                 predictions = self._predict(prompts)
             loss = squared_errors(predictions, prompts, self.settings.loss_on).sum() / count
-            loss.backward()
+            if loss.requires_grad:  # not where this part drops all layers
+                loss.backward()
             if before is not None:
                 self.random = any(not torch.equal(a, b) for a, b in zip(before, self._drawn(), strict=True))
             total = total + loss.detach()
+        self.world.add_gradients(self._parameters, total)
         gradients = [p.grad for p in self._parameters if p.grad is not None]
-        self.world.add([total, *gradients])
+        if not gradients:
+            raise InputError(
+                f"the loss of {type(self.model).__name__} depends on none of its trained parameters; expected "
+                f"{self.settings.loss_on}(prompts) to use them, without detach or no_grad"
+            )
         norm = nn.utils.get_total_norm(gradients)
         if self.settings.clip_norm is not None:
             nn.utils.clip_grads_with_norm_(self._parameters, self.settings.clip_norm, norm)
@@ -84,11 +93,11 @@ class Optimisation:
     def state(self) -> dict[str, Tensor]:
         """``{"exp_avg/<parameter>": ...}``: all that the optimiser remembers."""
         stored = self._optimiser.state_dict()["state"]
-        return {f"{key}/{self._names[index]}": value for index, entry in stored.items() for key, value in entry.items()}
+        return {f"{key}/{self.names[index]}": value for index, entry in stored.items() for key, value in entry.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` returned."""
-        places = {name: index for index, name in enumerate(self._names)}
+        places = {name: index for index, name in enumerate(self.names)}
         entries: dict[int, dict[str, Tensor]] = {}
         for label, value in state.items():
             key, _, name = label.partition("/")

@@ -10,6 +10,7 @@ from iclab.errors import InputError, check_integer
 from iclab.pretraining.adjusted import adjusted
 from iclab.pretraining.curriculum import Curriculum, Ramp
 from iclab.prompts import PromptDistribution
+from iclab.prompts.distribution import check_distribution
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def check_dimension(phases: Sequence[Phase], input_dim: int) -> None:
 def _phase(start: int, stop: int, prompts: PromptDistribution, num_examples: int, values: dict[str, float]) -> Phase:
     law = {name: value for name, value in values.items() if name != "num_examples"}
     count = _size(values["num_examples"]) if "num_examples" in values else num_examples
-    return Phase(start, stop, adjusted(prompts, law), count, values)
+    final = check_distribution(adjusted(prompts, law), f"what adjusted() of {type(prompts).__name__} returned")
+    return Phase(start, stop, final, count, values)
 
 
 def _check_end(name: str, ramp: Ramp, steps: int) -> None:

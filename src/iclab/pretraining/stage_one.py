@@ -12,12 +12,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from iclab.errors import check_integer
+from iclab.errors import InputError, check_integer
 from iclab.models import OneLayerMamba, StateBlocks
 from iclab.models.embedding import pair_indices
 from iclab.parallel import map_in_order
 from iclab.prompts import CHUNK, PromptDistribution, Prompts, Stream
+from iclab.prompts.arguments import described
 from iclab.prompts.chunks import chunks_at_once, draw_together
+from iclab.prompts.distribution import check_distribution
+from iclab.prompts.stream import check_stream
 from iclab.scratch import Scratch
 
 _GROUP = 8  # chunks whose small products are taken together
@@ -68,6 +71,9 @@ def gamma_gradient(
         states, queries, labels = zip(*parts, strict=True)
         return _gradient(model, StateBlocks.cat(states), torch.cat(queries), torch.cat(labels)).double().cpu()
 
+    check_one_layer(model)
+    check_distribution(prompts)
+    check_stream(stream)
     num_tasks = check_integer("num_tasks", num_tasks, 1)
     check_integer("num_examples", num_examples, 1)
     check_integer("num_queries", num_queries, 1)
@@ -85,6 +91,13 @@ def gamma_gradient(
     # The groups are independent, so the spread of their sums estimates the variance of the total.
     spread = (squares - num_groups * (total / num_groups) ** 2).clamp(min=0) * num_groups / max(num_groups - 1, 1)
     return GammaGradient(mean, spread.sqrt() / num_tasks, num_tasks)
+
+
+def check_one_layer(model: object) -> OneLayerMamba:
+    """Return ``model`` if it is a `OneLayerMamba`; raise `InputError` otherwise."""
+    if not isinstance(model, OneLayerMamba):
+        raise InputError(f"the model is {described(model)}; expected a OneLayerMamba, such as OneLayerMamba(16, 64)")
+    return model
 
 
 @torch.no_grad()

@@ -31,6 +31,7 @@ from iclab.pretraining.training_place import (
 )
 from iclab.pretraining.writers import MetricsWriter
 from iclab.prompts import CHUNK, PromptDistribution, Stream
+from iclab.prompts.distribution import check_distribution
 
 
 def train(
@@ -124,6 +125,7 @@ def train(
         OSError: where the disk is full, say: with the file, the folder and the last checkpoint.
         NonFiniteLossError: where the loss or its gradient stops being finite.
     """
+    check_distribution(prompts)
     settings = TrainSettings(
         stream=stream,
         num_examples=num_examples,
@@ -165,6 +167,7 @@ def train(
         torch.enable_grad(),
     ):
         model.to(place)
+        world.check_same_training(model, {**settings.asdict(), "parts": accumulate, "checkpoints": checkpoint_every})
         world.share_model(model)
         data, queries = stream.child("train"), settings.drawn_queries
         batches = Batches(plan, data, batch_size, queries, dtype, accumulate, world.rank, world.size)

@@ -10,6 +10,7 @@ from iclab.errors import InputError, check_integer, check_positive
 from iclab.pretraining.curriculum import Curriculum
 from iclab.pretraining.schedule import LearningRate
 from iclab.prompts import CHUNK, Stream
+from iclab.prompts.stream import check_stream
 
 OPTIMISERS = ("adam", "adamw")
 LOSSES = ("prefixes", "queries")
@@ -47,8 +48,7 @@ class TrainSettings:
     log_every: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.stream, Stream):
-            raise InputError(f"stream is {self.stream!r}; expected a Stream, such as Stream(0).child('pretraining')")
+        check_stream(self.stream)
         if not isinstance(self.curriculum, Curriculum):
             raise InputError(f"curriculum is {self.curriculum!r}; expected a Curriculum or None")
         for name in ("num_examples", "steps", "batch_size", "num_queries", "evaluation_prompts", "log_every"):

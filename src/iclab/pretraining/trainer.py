@@ -17,7 +17,14 @@ from iclab.pretraining.checkpoint_folder import CheckpointFolder, read_checkpoin
 from iclab.pretraining.distributed import World
 from iclab.pretraining.failures import NonFiniteLossError
 from iclab.pretraining.fixed_evaluation import FixedEvaluation
-from iclab.pretraining.identity import check_parts, check_same, check_weights, describe_model, draw_sample
+from iclab.pretraining.identity import (
+    check_optimised,
+    check_parts,
+    check_same,
+    check_weights,
+    describe_training,
+    draw_sample,
+)
 from iclab.pretraining.metrics import Line, MetricsLog, Window, kept_lines
 from iclab.pretraining.optimisation import Optimisation
 from iclab.pretraining.phases import Plan
@@ -77,13 +84,14 @@ class Trainer:
         self._log = MetricsLog(None if self._folder is None else self._folder.metrics)
         self._window = Window()
         self._best: dict[str, Any] | None = None
-        self._identity = {"model": describe_model(model), "settings": settings.asdict()}
+        self._identity = describe_training(model, prompts, settings)
         self._sample = draw_sample(prompts, settings.stream)
         self._rate, self._earlier, self._start = settings.rate, 0.0, time.perf_counter()
 
     def run(self, ahead: bool) -> TrainRecord:
         """Resume where the folder has a checkpoint, take the steps that are left, and give the model its weights."""
         self._resume()
+        self.world.check_same_weights(self.model, self.step)
         writers = self.outlets.writers if self.world.leads else ()
         try:
             for writer in writers:
@@ -109,10 +117,13 @@ class Trainer:
             self.average.update(self.model, step)
         self.step = done = step + 1
         evaluate = settings.evaluate_every is not None and _due(done, settings.evaluate_every, settings.steps)
-        checkpoint = self._folder is not None and _due(done, self.outlets.checkpoint_every, settings.steps)
+        due = _due(done, self.outlets.checkpoint_every, settings.steps)
+        checkpoint = self._folder is not None and due
         write = evaluate or done == phase.stop or _due(done, settings.log_every, settings.steps)
         if evaluate or checkpoint or write:
             self._check_finite(step)
+        if evaluate or due:
+            self.world.check_same_weights(self.model, done)
         if write:
             self._write_line(rate, dict(phase.values), evaluate, writers)
         if checkpoint:
@@ -195,7 +206,8 @@ class Trainer:
         stored = checkpoint.description
         check_same(name, stored, self._identity, checkpoint.part("sample"), self._sample)
         check_parts(name, stored, self.batches.parts)
-        check_weights(name, self.model, checkpoint.part("model"))
+        check_weights(name, self.model, checkpoint.part("model"), dtypes=True)
+        check_optimised(name, checkpoint.part("optimiser"), self.optimisation.names)
         kept = self.world.share(None if self._folder is None else kept_lines(self._folder.metrics, stored["lines"]))
         self.model.load_state_dict(checkpoint.part("model"))
         if self.average is not None:

@@ -44,8 +44,13 @@ def trained_dtype(model: nn.Module) -> torch.dtype:
             "the model was built inside torch.inference_mode(), so its parameters take no gradient; build it outside"
         )
     found = {parameter.dtype for parameter in model.parameters() if parameter.requires_grad}
+    if not found:
+        raise InputError(
+            f"{type(model).__name__} has no parameter that requires a gradient; expected one to train: build it with "
+            "parameters, and unfreeze them with requires_grad_(True)"
+        )
     if found not in ({torch.float32}, {torch.float64}):
-        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found)) or "none"
+        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
         raise InputError(
             f"the trained parameters have the dtypes {names}; expected float32 or float64 throughout (half precision "
             "is asked for with autocast='bfloat16')"

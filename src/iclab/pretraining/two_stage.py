@@ -17,8 +17,11 @@ from iclab.memory import check_memory
 from iclab.models import OneLayerMamba, block_degrees
 from iclab.parallel import map_in_order
 from iclab.pretraining.readout import GramStatistics, RidgeFit, ridge
-from iclab.pretraining.stage_one import GammaGradient, gamma_gradient
+from iclab.pretraining.stage_one import GammaGradient, check_one_layer, gamma_gradient
 from iclab.prompts import CHUNK, PromptDistribution, Stream
+from iclab.prompts.chunks import draw_together
+from iclab.prompts.distribution import check_distribution
+from iclab.prompts.stream import check_stream
 
 _PROBE_TASKS = 256
 
@@ -92,6 +95,9 @@ def two_stage(
     Raises:
         InputError: for sizes out of range or a Stage I gradient that is zero or not finite.
     """
+    check_one_layer(model)
+    check_distribution(prompts)
+    check_stream(stream)
     check_integer("stage1_tasks", stage1_tasks, 1)
     check_integer("stage2_tasks", stage2_tasks, 1)
     check_integer("num_examples", num_examples, 1)
@@ -172,7 +178,9 @@ def start_gamma(
     model: OneLayerMamba, prompts: PromptDistribution, stream: Stream, num_examples: int, start_scale: float
 ) -> float:
     """Draw the Stage I head and set a constant ``gamma(0)`` by ``start_scale`` (see `two_stage`); return its value."""
-    _check_stream(stream)
+    check_one_layer(model)
+    check_distribution(prompts)
+    check_stream(stream)
     model.draw_head(stream.child("head0"))
     model.a2.fill_(1 / model.width)
     model.scale.fill_(1.0)
@@ -201,7 +209,7 @@ def _stage2_data(
 
     def one_chunk(chunk: int) -> tuple[Tensor, Tensor]:
         length = lengths[chunk % len(lengths)]
-        batch = prompts.draw_chunk(stream.at(chunk), length, num_queries, model.gamma.dtype)
+        batch = draw_together(prompts, [stream.at(chunk)], length, num_queries, model.gamma.dtype)
         batch = batch[0 : min(CHUNK, num_tasks - chunk * CHUNK)]
         return model.read(model.features(batch), batch.queries.to(model.gamma)), batch.query_labels
 
@@ -223,11 +231,6 @@ def _statistics(model: OneLayerMamba, m: Tensor, labels: Tensor) -> GramStatisti
 def _check_degrees(degrees: Sequence[int]) -> None:
     if not degrees or not set(degrees) <= {0, 1, 2}:
         raise InputError(f"degrees are {list(degrees)}; expected some of 0, 1 and 2")
-
-
-def _check_stream(stream: Stream) -> None:
-    if not isinstance(stream, Stream):
-        raise InputError(f"stream is {stream!r}; expected a Stream, such as Stream(0).child('pretraining')")
 
 
 def _lengths(stage2_examples: int | Sequence[int] | None, num_examples: int) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ class TensorBoard:
         folder: of the event files.
 
     Raises:
-        InputError: where tensorboard is not installed.
+        InputError: where tensorboard is not installed, or its import fails.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -68,7 +68,7 @@ class WeightsAndBiases:
             run.
 
     Raises:
-        InputError: where wandb is not installed.
+        InputError: where wandb is not installed, or its import fails.
     """
 
     def __init__(self, project: str, **options: Any) -> None:
@@ -106,7 +106,19 @@ def _load(module: str, package: str) -> ModuleType:
     # Imported by name: the numeric rooms know no package beyond torch, numpy, scipy and safetensors.
     try:
         return importlib.import_module(module)
-    except ImportError:
-        raise InputError(
-            f'{package} is not installed; expected it for this writer: pip install "iclab[trackers]"'
-        ) from None
+    except ModuleNotFoundError as error:
+        if error.name in (module, package):
+            raise InputError(
+                f'{package} is not installed; expected it for this writer: pip install "iclab[trackers]"'
+            ) from None
+        raise _broken(package, error) from error
+    except Exception as error:  # whatever a broken installation raises
+        raise _broken(package, error) from error
+
+
+def _broken(package: str, error: Exception) -> InputError:
+    reason = str(error).strip().partition("\n")[0]
+    return InputError(
+        f"{package} is installed and its import fails ({type(error).__name__}: {reason}); expected one that works: "
+        f'install it again with pip install --force-reinstall "{package}"'
+    )

@@ -98,7 +98,5 @@ def own_matrix(name: str, value: object) -> Tensor:
         elif hasattr(value, "__array__"):
             value = np.array(value)
         return real_tensor(name, value, 2, torch.float64)
-    except OverflowError:
-        raise InputError(f"{name} has a number beyond float64; expected at most 1.8e308 in size") from None
     except (TypeError, RuntimeError):
         raise InputError(f"{name} is {described(value)}; expected an array of numbers") from None

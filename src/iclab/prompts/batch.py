@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from iclab.errors import InputError, check_integer
-from iclab.prompts.values import check_finite, check_unit, real_tensor
+from iclab.prompts.values import check_dtype, check_finite, check_unit, real_tensor
 
 __all__ = ["PER_POSITION", "PER_PROMPT", "Prompts", "check_finite"]
 
@@ -219,6 +219,7 @@ class Prompts:
             InputError: for shapes that disagree, complex numbers, masked entries, and values that are not finite, with
                 the first bad place.
         """
+        check_dtype(dtype)
         examples = real_tensor("x", x, 3, dtype)
         labels = real_tensor("y", y, 2, dtype)
         queries = real_tensor("x_query", x_query, 3, dtype)
@@ -239,3 +240,13 @@ class Prompts:
             if answers.shape != queries.shape[:2]:
                 raise InputError(f"y_query has shape {tuple(answers.shape)}; expected {tuple(queries.shape[:2])}")
         return Prompts(torch.cat([examples, queries], 1), torch.cat([labels, answers], 1), count, trusted=True)
+
+
+def check_prompts(prompts: object) -> Prompts:
+    """Return ``prompts`` if they are `Prompts`; raise `InputError` otherwise."""
+    if not isinstance(prompts, Prompts):
+        raise InputError(
+            f"the prompts are of type {type(prompts).__name__}; expected Prompts, as sample() of a prompt distribution "
+            "and Prompts.from_arrays return"
+        )
+    return prompts

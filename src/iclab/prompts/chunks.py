@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from iclab.prompts.batch import Prompts
+from iclab.prompts.drawn import check_drawn
 
 CHUNK = 8
 """Prompts drawn from one generator. Prompt ``i`` is row ``i % CHUNK`` of chunk ``i // CHUNK``, whatever the batch."""
@@ -31,12 +32,18 @@ def draw_together(
     dtype: torch.dtype,
     buffer: Tensor | None = None,
 ) -> Prompts:
-    """The chunks of the generators, in order; ``buffer``, ``(len(generators) * CHUNK, N+Q, d)``, holds the inputs."""
+    """The chunks of the generators, in order; ``buffer``, ``(len(generators) * CHUNK, N+Q, d)``, holds the inputs.
+
+    Raises:
+        InputError: where ``law`` returns something else than the prompts asked for; see `check_drawn`.
+    """
+    sizes = num_examples, num_queries, dtype
     if _joins(law):
-        return law.draw_chunks(generators, num_examples, num_queries, dtype, buffer)
+        drawn = law.draw_chunks(generators, *sizes, buffer)
+        return check_drawn(law, "draw_chunks", drawn, len(generators) * CHUNK, *sizes)
     buffers = [()] * len(generators) if buffer is None else [(part,) for part in buffer.split(CHUNK)]
     chunks = [
-        law.draw_chunk(generator, num_examples, num_queries, dtype, *part)
+        check_drawn(law, "draw_chunk", law.draw_chunk(generator, *sizes, *part), CHUNK, *sizes)
         for generator, part in zip(generators, buffers, strict=True)
     ]
     return chunks[0] if len(chunks) == 1 else Prompts.cat(chunks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -10,9 +11,12 @@ from torch import Tensor
 from iclab.errors import InputError, check_integer
 from iclab.memory import check_memory
 from iclab.parallel import map_in_order
+from iclab.prompts.arguments import described
 from iclab.prompts.batch import Prompts
 from iclab.prompts.chunks import CHUNK, chunks_at_once, draw_together
-from iclab.prompts.stream import Stream
+from iclab.prompts.drawn import check_drawn
+from iclab.prompts.stream import Stream, check_stream
+from iclab.prompts.values import check_dtype
 
 
 class PromptDistribution(ABC):
@@ -35,6 +39,15 @@ class PromptDistribution(ABC):
         another and save the allocation.
         """
 
+    def identity(self) -> Mapping[str, object]:
+        """What the prompts are a function of, by name: a stored training is resumed only where all of it is equal.
+
+        Numbers, strings, ``None``, and lists, tuples and dictionaries of these are compared exactly; arrays and tensors
+        by type, shape and hash; functions and other objects by the names of their classes alone. By default these are
+        the public attributes. A family whose attributes say too little, or change as it is used, writes its own.
+        """
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
     def sample(
         self,
         stream: Stream,
@@ -53,10 +66,8 @@ class PromptDistribution(ABC):
         Raises:
             InputError: for sizes below zero, above this machine's memory, or a dtype that is no float.
         """
-        if not isinstance(stream, Stream):
-            raise InputError(f"stream is {stream!r}; expected a Stream, such as Stream(0).child('evaluation')")
-        if not dtype.is_floating_point:
-            raise InputError(f"dtype is {dtype}; expected a floating point type such as torch.float32")
+        check_stream(stream)
+        check_dtype(dtype)
         num_prompts = check_integer("num_prompts", num_prompts, 1)
         num_examples = check_integer("num_examples", num_examples, 0)
         num_queries = check_integer("num_queries", num_queries, 0)
@@ -85,3 +96,30 @@ class PromptDistribution(ABC):
             return draw_together(self, [stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
 
         return list(map_in_order(draw, -(-count // at_once)))
+
+
+def check_distribution(prompts: object, name: str = "prompts") -> PromptDistribution:
+    """Return ``prompts`` if it is a prompt distribution with an ``ambient_dim``; raise `InputError` otherwise."""
+    if not isinstance(prompts, PromptDistribution):
+        raise InputError(
+            f"{name} is {described(prompts)}; expected a prompt distribution, such as SingleIndex(16, 4) or an "
+            "instance of a class derived from PromptDistribution"
+        )
+    dim = getattr(prompts, "ambient_dim", None)
+    check_integer(f"ambient_dim of {type(prompts).__name__}", dim, 1)
+    return prompts
+
+
+def sample_checked(
+    law: PromptDistribution,
+    stream: Stream,
+    num_prompts: int,
+    num_examples: int,
+    num_queries: int,
+    *,
+    start: int = 0,
+    dtype: torch.dtype = torch.float32,
+) -> Prompts:
+    """``law.sample(...)``, checked also where the family has written that method anew; see `check_drawn`."""
+    drawn = law.sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
+    return check_drawn(law, "sample", drawn, num_prompts, num_examples, num_queries, dtype)

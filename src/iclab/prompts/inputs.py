@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from iclab.errors import InputError
+from iclab.prompts.values import check_held
 
 INPUT_LAWS = ("gaussian", "rademacher", "uniform", "student_t")
 
@@ -49,10 +50,18 @@ class InputLaw:
                 raise InputError("the covariance is no rectangular array of real numbers; expected (d, d)") from None
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
                 raise InputError(f"the covariance has shape {matrix.shape}; expected a finite square matrix")
-            if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-10) or np.linalg.eigvalsh(matrix).min() <= 0:
+            if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-10) or not _is_definite(matrix):
                 raise InputError("the covariance is not symmetric positive definite; expected all eigenvalues > 0")
             # A law is a value: it compares, and does not change with the array that it was given.
             object.__setattr__(self, "covariance", tuple(map(tuple, matrix.tolist())))
+
+            check_held(self._sizes, torch.float64)
+
+    @cached_property
+    def _sizes(self) -> dict[str, float]:
+        """The scale of each coordinate that is new given those before it."""
+        scales = np.diagonal(self._factor)
+        return {"the smallest scale of the covariance": scales.min(), "its largest scale": scales.max()}
 
     @cached_property
     def _factor(self) -> np.ndarray:
@@ -60,6 +69,8 @@ class InputLaw:
 
     def fill(self, out: Tensor, generator: torch.Generator) -> None:
         """Fill ``out`` of shape ``(..., d)`` in place."""
+        if self.covariance is not None:
+            check_held(self._sizes, out.dtype)
         match self.kind:
             case "gaussian":
                 out.normal_(generator=generator)
@@ -73,6 +84,14 @@ class InputLaw:
                 out.copy_(torch.from_numpy(draws * ((self.df - 2) / self.df) ** 0.5))
         if self.covariance is not None:
             out.copy_(out @ torch.from_numpy(self._factor.T.copy()).to(out.dtype))
+
+
+def _is_definite(matrix: np.ndarray) -> bool:
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.linalg.eigvalsh(matrix).min() > 0)
 
 
 def _short(value: object) -> str:

@@ -16,7 +16,7 @@ from iclab.errors import InputError
 from iclab.prompts.arguments import integer, one_value, positive
 from iclab.prompts.distribution import CHUNK
 from iclab.prompts.outlier_rules import LabelRule
-from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal
+from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal, smallest
 from iclab.prompts.stream import Stream
 from iclab.prompts.task_pairs import TaskChoice
 from iclab.prompts.two_class import Draws, TwoClassDistribution, index_below
@@ -141,6 +141,19 @@ class OutlierClassification(TwoClassDistribution):
             )
         self.outlier_directions = combined(rows, self.outlier_patterns)
         self.num_kinds = len(self.outlier_directions)
+        norm, outlier = self._fixed["norm"], smallest(self.outlier_directions)
+        self._hold(
+            {
+                "norm": norm,
+                "outlier_norm": self._fixed["outlier_norm"],
+                "irrelevant_range": self.irrelevant_range,
+                "irrelevant_range times norm": self.irrelevant_range * norm,
+                "orthogonal": self.orthogonal,
+                "an outlier of the coefficients": outlier,
+                "outlier_size times an outlier": self.outlier_size * outlier,
+                "outlier_size times orthogonal": self.outlier_size * self.orthogonal,
+            }
+        )
 
     @staticmethod
     def from_vectors(vectors: object, classes: object, **options: Any) -> VectorClassification:

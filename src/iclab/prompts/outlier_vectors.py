@@ -47,6 +47,13 @@ def coefficient_rows(coefficients: Coefficients | None, count: int) -> Rows | No
     return tuple(map(tuple, own_matrix("coefficients", numbers).tolist()))
 
 
+def smallest(rows: Tensor) -> float:
+    """The smallest length of the rows that are not zero, by their largest entry; 0 without any."""
+    lengths = rows.abs().amax(1)
+    lengths = lengths[lengths > 0]
+    return float(lengths.min()) if len(lengths) else 0.0
+
+
 def combined(rows: Rows | None, patterns: Tensor) -> Tensor:
     """``(K, d)``: K combinations of the ``(V, d)`` patterns, of `coefficient_rows`; or the patterns themselves."""
     return patterns if rows is None else torch.tensor(rows, dtype=torch.float64) @ patterns

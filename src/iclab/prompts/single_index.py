@@ -6,7 +6,8 @@ index set) it is an argument here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,12 +15,13 @@ from torch import Tensor
 
 from iclab.errors import InputError, check_integer
 from iclab.links import Link, make_link
+from iclab.prompts.arguments import one_value
 from iclab.prompts.batch import Prompts
 from iclab.prompts.chunks import CHUNK
 from iclab.prompts.distribution import PromptDistribution
 from iclab.prompts.inputs import InputLaw
 from iclab.prompts.stream import Stream
-from iclab.prompts.values import check_finite, is_finite
+from iclab.prompts.values import check_finite, check_held, check_real, is_finite
 
 _MAX_DIM = 100_000
 
@@ -64,9 +66,9 @@ class SingleIndex(PromptDistribution):
                 f"intrinsic_dim is {intrinsic_dim} and ambient_dim {ambient_dim}; expected intrinsic_dim <= ambient_dim"
             )
         self.link = make_link(link)
-        if not (isinstance(noise, int | float | np.floating) and 0 <= noise < float("inf")):
-            raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
-        self.noise = float(noise)
+        self.noise = check_real("noise", one_value("noise", noise), 0)
+        self._sizes = {"noise": self.noise, "the size of the link": math.hypot(self.link.mean, self.link.variance**0.5)}
+        check_held(self._sizes, torch.float64)
         self.inputs = inputs if isinstance(inputs, InputLaw) else InputLaw(inputs)
         if self.inputs.covariance is not None and len(self.inputs.covariance) != self.ambient_dim:
             raise InputError(
@@ -79,6 +81,19 @@ class SingleIndex(PromptDistribution):
         else:
             self.support = _check_support(support, self.ambient_dim, self.intrinsic_dim)
         self.rotation = _rotation(rotation, self.ambient_dim, streams.child("rotation"))
+        # A random one is known by its seed: its last bits depend on the processor.
+        self._rotation_seed = streams.seed if isinstance(rotation, str) else None
+
+    def identity(self) -> Mapping[str, object]:
+        return {
+            "ambient_dim": self.ambient_dim,
+            "intrinsic_dim": self.intrinsic_dim,
+            "link": self.link,
+            "noise": self.noise,
+            "support": self.support,
+            "rotation": self.rotation if self._rotation_seed is None else f"random, of seed {self._rotation_seed}",
+            "inputs": self.inputs,
+        }
 
     def draw_chunk(
         self,
@@ -98,6 +113,7 @@ class SingleIndex(PromptDistribution):
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> Prompts:
+        check_held(self._sizes, dtype)
         count, length = len(generators) * CHUNK, num_examples + num_queries
         latent = torch.empty(count, self.intrinsic_dim, dtype=torch.float64)
         signs = torch.empty(count, length, dtype=torch.int8)

@@ -63,6 +63,13 @@ class Stream:
         return _ENCODER.encode([self.seed, *self.path, index]).encode()
 
 
+def check_stream(stream: object) -> Stream:
+    """Return ``stream`` if it is a `Stream`; raise `InputError` otherwise."""
+    if not isinstance(stream, Stream):
+        raise InputError(f"stream is {stream!r}; expected a Stream, such as Stream(0).child('pretraining')")
+    return stream
+
+
 @cache
 def _template() -> np.ndarray:
     """The serialised state of a fresh generator, after checking that the engine's words lie where we write them."""

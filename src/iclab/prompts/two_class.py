@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from iclab.prompts.outlier_prompts import OutlierPrompts, sign_of
 from iclab.prompts.outlier_rules import OutlierRules
 from iclab.prompts.stream import Stream
 from iclab.prompts.task_pairs import task_pairs
-from iclab.prompts.values import check_choice, check_finite, check_real
+from iclab.prompts.values import check_choice, check_finite, check_held, check_real
 
 _PATTERN, _SOURCE, _SIZE, _OUTLIER, _KIND, _LABEL = range(6)
 
@@ -67,6 +67,7 @@ class TwoClassDistribution(PromptDistribution):
     outlier_size: float
     input_noise: float
     num_kinds: int
+    _sizes: dict[str, float]
     _fixed: dict[str, Any]  # the arguments that make the patterns
     _options: dict[str, Any]  # the other ones
 
@@ -87,6 +88,12 @@ class TwoClassDistribution(PromptDistribution):
         self.rules = OutlierRules(*(options[name] for name in rules))
         self.outlier_size = check_real("outlier_size", options["outlier_size"], 0)
         self.input_noise = check_real("input_noise", options["input_noise"], 0)
+        self._hold({"outlier_size": self.outlier_size, "input_noise": self.input_noise})
+
+    def _hold(self, sizes: dict[str, float]) -> None:
+        """Add to the sizes that a dtype must hold, by what they are: float64 here, that of the prompts at each draw."""
+        check_held(sizes, torch.float64)
+        self._sizes = getattr(self, "_sizes", {}) | sizes
 
     @abstractmethod
     def _set(self, options: dict[str, Any]) -> None:
@@ -95,6 +102,9 @@ class TwoClassDistribution(PromptDistribution):
     def settings(self) -> dict[str, Any]:
         """The arguments that make this law again, without tensors of a user's data."""
         return self._fixed | self._options
+
+    def identity(self) -> Mapping[str, object]:
+        return self.settings()
 
     def replace(self, **changes: Any) -> Self:
         """Another law over the same patterns: the test law of a training law, say.
@@ -151,6 +161,7 @@ class TwoClassDistribution(PromptDistribution):
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> OutlierPrompts:
+        check_held(self._sizes, dtype)
         length, dim = num_examples + num_queries, self.ambient_dim
         noise = torch.empty(len(generators), CHUNK, length, dim, dtype=dtype) if self.input_noise else None
         of_prompt, of_position, extras = self._numbers(generators, num_examples, length, noise)

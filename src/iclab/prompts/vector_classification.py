@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +19,11 @@ from iclab.errors import InputError
 from iclab.prompts.arguments import integer, one_value, own_matrix, positive
 from iclab.prompts.labelled_vectors import LabelledVectors
 from iclab.prompts.outlier_rules import LabelRule
-from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal
+from iclab.prompts.outlier_vectors import Coefficients, coefficient_rows, combined, random_orthogonal, smallest
 from iclab.prompts.stream import Stream
 from iclab.prompts.task_pairs import TaskChoice
 from iclab.prompts.two_class import Draws, TwoClassDistribution, index_below
-from iclab.prompts.values import check_real
+from iclab.prompts.values import check_real, tensor_hash
 
 
 class VectorClassification(TwoClassDistribution):
@@ -98,6 +99,8 @@ class VectorClassification(TwoClassDistribution):
         self._triggers = None if data.triggered is not None else self._given(trigger, spread) * scale
         self.class_names = data.names
         order = torch.randperm(len(self.vectors), generator=self._stream.child("order").at(0))
+        given = [data.vectors, data.indices, data.triggered, None if trigger is None else self._given(trigger, 1.0)]
+        self._data = [None if part is None else tensor_hash(part) for part in given]
         self._members = [order[data.indices[order] == number] for number in range(len(data.names))]
         self._fixed = {"norm": norm, "seed": self._stream.seed}
         options = {
@@ -140,11 +143,24 @@ class VectorClassification(TwoClassDistribution):
         else:
             raise InputError("coefficients are given with triggered vectors; expected them only with triggers")
         self._choose(options | {"coefficients": rows}, len(self.class_names), self._stream)
+        changes = self.outlier_directions if self._changes is None else self._changes
+        trigger = smallest(changes)
+        self._hold({"a trigger": trigger, "outlier_size times a trigger": self.outlier_size * trigger})
 
     @property
     def class_sizes(self) -> tuple[int, ...]:
         """The number of vectors of each class that prompts are drawn from."""
         return tuple(len(members) for members in self._members)
+
+    def identity(self) -> Mapping[str, object]:
+        """The options, the classes, which vectors are drawn from, and a hash of the user's data as they were given."""
+        members = tensor_hash(torch.cat(self._members))
+        return self.settings() | {
+            "class_names": self.class_names,
+            "class_sizes": self.class_sizes,
+            "members": members,
+            **dict(zip(("vectors", "classes", "triggered", "trigger"), self._data, strict=True)),
+        }
 
     def split(self, fraction: float = 0.5) -> tuple[Self, Self]:
         """Two laws over disjoint vectors, for pretraining and for testing; the first has ``fraction`` of each class.
