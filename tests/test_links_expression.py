@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iclab.errors import InputError
 from iclab.links import make_link
-from iclab.links.expression import FUNCTIONS
+from iclab.links.syntax import FUNCTIONS
 
 HE = {1: lambda z: z, 2: lambda z: (z * z - 1) / math.sqrt(2), 3: lambda z: (z**3 - 3 * z) / math.sqrt(6)}
 
@@ -185,8 +185,8 @@ def test_declared_breakpoints_are_kept():
         ("0**-1 + z", "divides by zero"),
         ("2e200*2e200*z", "overflows; expected finite coefficients"),
         ("abs(z)**100", "integrable though they may be"),
-        ("1/(z-0.3)", "did not converge near z = 0.3: a pole there is not integrable"),
-        ("sin(z**40)", "did not converge to the tolerance: the function oscillates too fast"),
+        ("1/(z-0.3)", "(did not converge near|is not finite at) z = 0.3"),
+        ("sin(z**40)", "it oscillates too fast, or its bounds are too wide"),
         ("exp(z**2)", "grows too fast"),
         ("standardised(" * 3000 + "z" + ")" * 3000, "a text of 42001 characters"),
     ],

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from iclab.errors import InputError, check_integer
 from iclab.evaluation.probes import alignment
-from iclab.links import Link, gaussian_expectations, hermite_functions
+from iclab.links import Link, hermite_functions
 from iclab.models import OneLayerMamba
 from iclab.prompts import Prompts, SingleIndex, Stream
 
@@ -106,5 +106,5 @@ def readout_error(link: Link, cosine: float | np.ndarray) -> np.ndarray:
 
 
 def _coefficients(link: Link) -> np.ndarray:
-    values, _ = gaussian_expectations(lambda z: link(z)[:, None] * hermite_functions(z, _DEGREE), link.breakpoints)
+    values, _, _ = link.integrals(lambda z: link(z)[:, None] * hermite_functions(z, _DEGREE))
     return values

@@ -1,82 +1,51 @@
-"""Links from an expression string such as ``(z**3 - 3*z)/sqrt(6)``, read from a whitelist, never run as code."""
+"""Links from an expression string such as ``(z**3 - 3*z)/sqrt(6)``."""
 
 from __future__ import annotations
 
 import ast
-import math
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from math import factorial
 
 import numpy as np
-import scipy.special
-import torch
 from numpy.polynomial import Polynomial, hermite_e
 from torch import Tensor
 
 from iclab.errors import InputError
-from iclab.links.bisection import switching_points
+from iclab.links.features import find_features
 from iclab.links.hermite import HermiteSeries
-from iclab.links.link import ArrayLike, Link
-
-_MAX_LENGTH = 500
-_MAX_POWER = 60
-
-# name -> (NumPy, torch); the second group has a kink or a jump where its argument is zero.
-_SMOOTH: dict[str, tuple[Callable, Callable]] = {
-    "sin": (np.sin, torch.sin),
-    "cos": (np.cos, torch.cos),
-    "tan": (np.tan, torch.tan),
-    "tanh": (np.tanh, torch.tanh),
-    "sinh": (np.sinh, torch.sinh),
-    "cosh": (np.cosh, torch.cosh),
-    "atan": (np.arctan, torch.atan),
-    "exp": (np.exp, torch.exp),
-    "log": (np.log, torch.log),
-    "sqrt": (np.sqrt, torch.sqrt),
-    "erf": (scipy.special.erf, torch.erf),
-    "sigmoid": (scipy.special.expit, torch.sigmoid),
-    "softplus": (lambda u: np.logaddexp(u, 0.0), torch.nn.functional.softplus),
-}
-_KINKED: dict[str, tuple[Callable, Callable]] = {
-    "abs": (np.abs, torch.abs),
-    "sign": (np.sign, torch.sign),
-    "relu": (lambda u: np.maximum(u, 0.0), torch.relu),
-    "step": (lambda u: (u > 0) * 1.0, lambda u: (u > 0).to(u.dtype)),
-}
-_CONSTANTS = {"pi": math.pi, "e": math.e}
-_HERMITE = {
-    f"he{k}": Polynomial(hermite_e.herme2poly([0] * k + [1])) / math.sqrt(math.factorial(k)) for k in range(1, 9)
-}
-FUNCTIONS = (*_SMOOTH, *_KINKED, *_HERMITE)
+from iclab.links.link import ArrayLike, Link, sorted_breakpoints
+from iclab.links.quadrature import ConvergenceError
+from iclab.links.syntax import MAX_POWER, degree, evaluate, parse
 
 
 def expression_link(text: str, breakpoints: Sequence[float] = ()) -> Link:
     """The link that ``text`` describes as a function of ``z``.
 
     Operators ``+ - * / **``, numbers, ``pi``, ``e`` and the functions in `FUNCTIONS` (``he1..he8`` are normalised
-    Hermite polynomials). Kinks and jumps of ``abs``, ``sign``, ``relu`` and ``step`` are found from the zeros of their
-    arguments. A polynomial becomes a `HermiteSeries`, so its coefficients are exact.
+    Hermite polynomials). Kinks, jumps and narrow features are found from bounds of the expression (see `features`). A
+    polynomial becomes a `HermiteSeries`, so its coefficients are exact.
 
     Raises:
         InputError: for anything outside the whitelist, naming it.
     """
-    tree = _parse(text)
-    degree = _degree(tree)
-    if degree is None:
+    tree = parse(text)
+    order = degree(tree)
+    if order is None:
         return _ExpressionLink(text, tree, breakpoints)
-    if degree > _MAX_POWER:
-        raise InputError(f"the link {text!r} is a polynomial of degree {degree:.6g}; expected at most {_MAX_POWER}")
+    if order > MAX_POWER:
+        raise InputError(f"the link {text!r} is a polynomial of degree {order:.6g}; expected at most {MAX_POWER}")
     with np.errstate(all="ignore"):
-        polynomial = _evaluate(tree, Polynomial([0.0, 1.0]), "polynomial")
+        polynomial = evaluate(tree, Polynomial([0.0, 1.0]), "polynomial")
     if not isinstance(polynomial, Polynomial):
         polynomial = Polynomial([float(polynomial)])
-    if not np.isfinite(polynomial.coef).all():
-        raise InputError(f"the link {text!r} overflows; expected finite coefficients")
-    norms = np.sqrt([float(math.factorial(k)) for k in range(len(polynomial.coef))])
-    normalised = hermite_e.poly2herme(polynomial.coef) * norms
+    norms = np.sqrt([float(factorial(k)) for k in range(len(polynomial.coef))])
+    with np.errstate(all="ignore"):
+        normalised = hermite_e.poly2herme(polynomial.coef) * norms
     # Cancellation such as z**3 - 3*z leaves exact zeros; what is left of it below rounding is zero as well.
-    weights = hermite_e.poly2herme(np.abs(polynomial.coef)) * norms
+    with np.errstate(all="ignore"):
+        weights = hermite_e.poly2herme(np.abs(polynomial.coef)) * norms
+    if not (np.isfinite(normalised).all() and np.isfinite(weights).all()):
+        raise InputError(f"the link {text!r} overflows; expected finite coefficients")
     normalised[np.abs(normalised) <= 16 * np.finfo(float).eps * np.abs(weights)] = 0.0
     return HermiteSeries(normalised, text)
 
@@ -84,173 +53,14 @@ def expression_link(text: str, breakpoints: Sequence[float] = ()) -> Link:
 class _ExpressionLink(Link):
     def __init__(self, text: str, tree: ast.expr, breakpoints: Sequence[float]) -> None:
         self._tree = tree
-        super().__init__(text, [*breakpoints, *_kinks(tree)])
+        declared = sorted_breakpoints(breakpoints)
+        features = find_features(tree, declared)
+        super().__init__(text, [*declared, *features.breakpoints], features.panels, features.unresolved)
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
         with np.errstate(all="ignore"):
-            value = _evaluate(self._tree, z, "torch" if isinstance(z, Tensor) else "numpy")
+            value = evaluate(self._tree, z, "torch" if isinstance(z, Tensor) else "numpy")
         return value if getattr(value, "shape", None) == z.shape else z * 0 + value
 
-
-def _parse(text: str) -> ast.expr:
-    if not isinstance(text, str) or not text.strip():
-        raise InputError("the link is an empty expression; expected a function of z such as (z**3 - 3*z)/sqrt(6)")
-    if len(text) > _MAX_LENGTH:
-        raise InputError(f"the link is an expression of {len(text)} characters; expected at most {_MAX_LENGTH}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # Python warns of literals such as 1if; here they are wrong
-            tree = ast.parse(text.strip(), mode="eval").body
-        _check(tree, text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError, Warning) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"the link {text!r} is no expression in z; expected something like (z**3 - 3*z)/sqrt(6)"
-        ) from None
-    return tree
-
-
-def _check(node: ast.expr, text: str) -> None:
-    """Walk the syntax tree; raise `InputError` at the first thing that is not whitelisted."""
-    match node:
-        case ast.Constant(value=value) if type(value) in (int, float):
-            return
-        case ast.Name(id=name) if name == "z" or name in _CONSTANTS:
-            return
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            _check(operand, text)
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow(), right=right):
-            _check(left, text)
-            _check(right, text)
-        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
-            _check(argument, text)
-        case ast.BinOp(op=ast.BitXor()):
-            raise InputError(f"the link {text!r} uses ^; write ** for a power")
-        case _:
-            found = ast.get_source_segment(text.strip(), node) or type(node).__name__
-            raise InputError(
-                f"the link {text!r} uses {found!r}; expected numbers, z, pi, e, + - * / ** and " + " ".join(FUNCTIONS)
-            )
-
-
-def _degree(node: ast.expr) -> float | None:
-    """Degree in ``z`` of a checked tree as written (what cancels still counts), or ``None`` if it is no polynomial."""
-    match node:
-        case ast.Constant():
-            return 0
-        case ast.Name(id=name):
-            return 1 if name == "z" else 0
-        case ast.UnaryOp(operand=operand):
-            return _degree(operand)
-        case ast.Call(func=ast.Name(id=name), args=[argument]):
-            inner = _degree(argument)
-            if name in _HERMITE and inner is not None:
-                return inner * _HERMITE[name].degree()
-            return 0 if inner == 0 else None
-        case ast.BinOp(left=left, op=op, right=right):
-            first, second = _degree(left), _degree(right)
-            if first is None or second is None:
-                return None
-            if isinstance(op, ast.Mult):
-                return first + second
-            if isinstance(op, ast.Add | ast.Sub):
-                return max(first, second)
-            if second > 0:
-                return None
-            if isinstance(op, ast.Div) or first == 0:
-                return first
-            exponent = _evaluate(right, 0.0, "numpy")
-            return first * exponent if exponent >= 0 and float(exponent).is_integer() else None
-    raise TypeError(f"unchecked node {ast.dump(node)}")
-
-
-def _evaluate(node: ast.expr, z: Any, mode: str) -> Any:
-    """Value of a checked tree at ``z``: an array, a tensor, or (mode "polynomial") a `Polynomial`."""
-    match node:
-        case ast.Constant(value=value):
-            try:
-                return float(cast(float, value))
-            except OverflowError:
-                raise InputError(f"the number {str(value)[:12]}... in the link is too large for a float") from None
-        case ast.Name(id=name):
-            return z if name == "z" else _CONSTANTS[name]
-        case ast.UnaryOp(op=op, operand=operand):
-            value = _evaluate(operand, z, mode)
-            return -value if isinstance(op, ast.USub) else value
-        case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return _call(name, _evaluate(argument, z, mode), mode)
-        case ast.BinOp(left=left, op=op, right=right):
-            return _operate(op, _evaluate(left, z, mode), _evaluate(right, z, mode))
-    raise TypeError(f"unchecked node {ast.dump(node)}")
-
-
-def _call(name: str, value: Any, mode: str) -> Any:
-    if name in _HERMITE:
-        result = value * 0
-        for coefficient in _HERMITE[name].coef[::-1]:
-            result = result * value + float(coefficient)
-        return result
-    on_numpy, on_torch = {**_SMOOTH, **_KINKED}[name]
-    if isinstance(value, float):
-        with np.errstate(all="ignore"):
-            return float(on_numpy(value))
-    return on_torch(value) if mode == "torch" else on_numpy(value)
-
-
-def _operate(op: ast.operator, left: Any, right: Any) -> Any:
-    try:
-        match op:
-            case ast.Add():
-                return left + right
-            case ast.Sub():
-                return left - right
-            case ast.Mult():
-                return left * right
-            case ast.Div():
-                if isinstance(right, float) and right == 0:
-                    raise ZeroDivisionError
-                return left / right
-            case _:
-                return _power(left, right)
-    except ZeroDivisionError:
-        raise InputError("the link divides by zero; expected a divisor that is not the constant 0") from None
-    except OverflowError:
-        raise InputError("a constant in the link is too large for a float; expected numbers below 1.8e308") from None
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= _MAX_POWER:
-        exponent = int(exponent)
-    value = base**exponent
-    if isinstance(value, complex):
-        raise InputError("the link takes a fractional power of a negative number; expected real values")
-    return value
-
-
-def _kinks(tree: ast.expr) -> list[float]:
-    """Zeros of the arguments of every kinked function in the tree."""
-    grid = np.linspace(-37.0, 37.0, 14_801)
-    found: list[float] = []
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _KINKED):
-            continue
-        argument = node.args[0]
-
-        def value_at(z: np.ndarray, argument: ast.expr = argument) -> np.ndarray:
-            with np.errstate(all="ignore"):
-                return np.broadcast_to(np.asarray(_evaluate(argument, z, "numpy"), dtype=float), z.shape)
-
-        values = value_at(grid)
-        found.extend(grid[values == 0])
-        signs = np.sign(values)
-        cells = np.flatnonzero(signs[:-1] * signs[1:] < 0)
-        if len(cells):
-            found.extend(switching_points(lambda z: value_at(z) > 0, grid[cells], grid[cells + 1])[0])
-    # A function that is zero on an interval would fill the list with grid points; its ends are what matters.
-    distinct = np.unique(np.round(found, 14))
-    if len(distinct) > 400:
-        gaps = np.diff(distinct)
-        ends = np.concatenate([[True], gaps > 0.006]) | np.concatenate([gaps > 0.006, [True]])
-        distinct = distinct[ends]
-    return [float(v) for v in distinct]
+    def _explain(self, error: InputError) -> str:
+        return self.unresolved if self.unresolved and isinstance(error, ConvergenceError) else str(error)

@@ -37,7 +37,9 @@ class Link:
 
     Attributes:
         name: how results call it; for named links and expressions, `make_link` reads it back.
-        breakpoints: places of its kinks and jumps, where quadrature must split.
+        breakpoints: points of its kinks and jumps, where quadrature must split.
+        panels: edges of panels on which it varies smoothly, where panels of width 1 do not show that; else empty.
+        unresolved: why narrow features may have been missed though it is an expression; else empty.
 
     Raises:
         InputError: at construction, if ``g`` is constant, not finite, or not square-integrable under ``N(0, 1)``.
@@ -46,9 +48,17 @@ class Link:
     sums_and_products = False
     """Whether its values are sums and products alone, which round the same wherever a number lies in its array."""
 
-    def __init__(self, name: str, breakpoints: Sequence[float] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        breakpoints: Sequence[float] = (),
+        panels: Sequence[float] | np.ndarray = (),
+        unresolved: str = "",
+    ) -> None:
         self.name = name
-        self.breakpoints = _sorted_breakpoints(breakpoints)
+        self.breakpoints = sorted_breakpoints(breakpoints)
+        self.panels = np.asarray(panels, dtype=float)
+        self.unresolved = unresolved
         mean, variance = self._moments
         if not _SMALLEST_VARIANCE < mean * mean + variance < _LARGEST_VARIANCE and (mean or variance):
             raise InputError(
@@ -92,6 +102,12 @@ class Link:
         """Normalised Hermite coefficients if ``g`` is a polynomial, exactly known; else ``None``."""
         return None
 
+    def integrals(
+        self, integrand: Callable[[np.ndarray], np.ndarray], floor: np.ndarray | float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`gaussian_integrals` of a function made of ``g``, on panels that show the kinks and features of ``g``."""
+        return gaussian_integrals(integrand, self.breakpoints, floor=floor, panels=self.panels)
+
     def standardised(self) -> Link:
         """``(g - E g) / sqrt(Var g)``."""
         mean, scale = self.mean, self.variance**0.5
@@ -103,10 +119,10 @@ class Link:
     def _moments(self) -> tuple[float, float]:
         """Mean and variance; in two passes, since ``E g^2 - (E g)^2`` loses digits when the mean is large."""
         try:
-            (mean, square), _, _ = gaussian_integrals(self._with_square(0.0), self.breakpoints)
+            (mean, square), _, _ = self.integrals(self._with_square(0.0))
             noise = 4 * np.finfo(float).eps * abs(mean)
             floor = np.array([noise, noise * (noise + 2 * max(square - mean * mean, 0.0) ** 0.5)])
-            (rest, variance), _, _ = gaussian_integrals(self._with_square(float(mean)), self.breakpoints, floor=floor)
+            (rest, variance), _, _ = self.integrals(self._with_square(float(mean)), floor)
         except InputError as error:
             raise InputError(f"the link {self.name!r} cannot be used: {self._explain(error)}") from None
         return float(mean + rest), float(variance)
@@ -213,7 +229,7 @@ class FunctionLink(Link):
 class _Affine(Link):
     def __init__(self, link: Link, shift: float, scale: float) -> None:
         self.link, self.shift, self.scale = link, shift, scale
-        super().__init__(f"standardised({link.name})", link.breakpoints)
+        super().__init__(f"standardised({link.name})", link.breakpoints, link.panels, link.unresolved)
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
         return cast(ArrayLike, (self.link(z) - self.shift) / self.scale)
@@ -232,11 +248,18 @@ def _accepts_tensors(function: Callable) -> bool:
     return isinstance(value, Tensor) and value.shape == probe.shape and not value.is_complex()
 
 
-def _sorted_breakpoints(breakpoints: Sequence[float]) -> tuple[float, ...]:
+def sorted_breakpoints(breakpoints: Sequence[float]) -> tuple[float, ...]:
+    """The distinct breakpoints in order.
+
+    Raises:
+        InputError: for anything but finite numbers.
+    """
     try:
-        places = sorted({float(b) for b in breakpoints})
-    except (TypeError, ValueError):
-        places = [float("nan")]
-    if not np.isfinite(places).all():
+        if any(isinstance(b, bool | np.bool_ | str) for b in breakpoints):
+            raise TypeError
+        points = sorted({float(b) for b in breakpoints})
+    except (TypeError, ValueError, OverflowError):
+        points = [float("nan")]
+    if not np.isfinite(points).all():
         raise InputError(f"breakpoints are {breakpoints!r}; expected a list of finite numbers")
-    return tuple(places)
+    return tuple(points)

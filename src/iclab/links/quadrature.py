@@ -19,6 +19,9 @@ from iclab.errors import InputError
 Array = np.ndarray
 
 _NODES = 20
+_CHUNK = 4096
+_FINE = 0.05  # panels below this width are where the first ones are cut; wider ones are reached by halving
+_EPS = float(np.finfo(float).eps)
 _LAST_RADIUS = 37.0  # the Gaussian density is 1e-298 there
 _NEGLIGIBLE = 1e-24
 _MAX_PANELS = 60_000
@@ -60,20 +63,26 @@ def gaussian_integrals(
     *,
     tolerance: float = 1e-14,
     floor: Array | float = 0.0,
+    panels: Sequence[float] | Array = (),
 ) -> tuple[Array, Array, Array]:
     """As `gaussian_expectations`, with ``E |f(z)|`` (to a few digits) as a third array ``(k,)``.
 
     It is the size before cancellation: ``|E f|`` far below it means that positive and negative parts cancel.
     ``floor`` (a number or ``(k,)``) is the rounding noise of ``f`` itself where it was found by a subtraction: a panel
-    is not halved for less, and what is left counts in the errors.
+    is not halved for less, and what is left counts in the errors. ``panels`` are sorted edges of panels of which it is
+    known that nothing hides between the nodes of a rule: where they are given, no wider panel is accepted.
     """
-    radius = _radius(integrand)
+    panels = np.asarray(panels, dtype=float)
+    radius = _radius(integrand, panels)
     ends = np.unique([-radius, radius, *(b for b in breakpoints if -radius < b < radius)])
-    edges = np.unique(np.concatenate([np.linspace(-radius, radius, 2 * int(np.ceil(radius)) + 1), ends]))
+    fine = np.flatnonzero(np.diff(panels) < _FINE)
+    fine = panels[np.union1d(fine, fine + 1)]
+    even = np.linspace(-radius, radius, 2 * int(np.ceil(radius)) + 1)
+    edges = np.unique(np.concatenate([even, ends, fine[np.abs(fine) < radius]]))
     floor = np.asarray(floor, dtype=float)
     rounds = 0
     while True:
-        value, error, absolute, leaves, points = _adaptive(integrand, edges, tolerance, floor)
+        value, error, absolute, leaves, points = _adaptive(integrand, edges, tolerance, floor, panels)
         rounds += 1
         # A jump between the edge of a panel and its first node is seen by neither the panel nor its halves. Panels
         # whose edges lie inside the first ones have nodes on both sides of it.
@@ -85,11 +94,11 @@ def gaussian_integrals(
     error = error + gap
     if (error > 1e-6 * absolute + 1e3 * floor).any():
         raise ConvergenceError(_diverged(points, points))
-    return value, error + 8 * np.finfo(float).eps * absolute, absolute
+    return value, error + 8 * _EPS * absolute, absolute
 
 
 def _adaptive(
-    integrand: Callable[[Array], Array], edges: Array, tolerance: float, floor: Array
+    integrand: Callable[[Array], Array], edges: Array, tolerance: float, floor: Array, panels: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Value, error, integral of ``|f|``, the edges of the panels that were accepted, and the points among these."""
     left, right = edges[:-1], edges[1:]
@@ -108,11 +117,16 @@ def _adaptive(
         difference = np.abs(joined - coarse)
         scale = absolute + joined_abs.sum(0)
         # At a jump or a pole the halving never ends; the panel is then a point and its difference is its error.
-        point = right - left < 1e-13 * (1 + np.abs(left))
-        done = (difference <= tolerance * np.maximum(scale, 1e-300) + floor).all(1) | point
+        point = right - left < 1e-13 * np.where(_crowded(left, right, panels), np.abs(left), 1 + np.abs(left))
+        # Rounding of the nodes moves a function that varies on the scale of the panel by this.
+        width = right - left
+        rounding = _EPS * (np.maximum(np.abs(left), np.abs(right)) / width)[:, None] * joined_abs
+        allowed = np.maximum(tolerance * np.maximum(scale, 1e-300) + floor, 8 * rounding)
+        done = (difference <= allowed).all(1) & ~_too_wide(left, right, panels) | point
         value += joined[done].sum(0)
         # Next to an integrable singularity each halving gains little, so the difference understates what is left.
         error += (difference * np.where(point, 8.0, 2.0)[:, None])[done].sum(0)
+        error += rounding[done & ~point & (width < _FINE)].sum(0)
         absolute += joined_abs[done].sum(0)
         accepted.append(left[done])
         points.append(left[done & point])
@@ -124,6 +138,28 @@ def _adaptive(
     return value, error, absolute, np.sort(np.concatenate(accepted)), np.concatenate(points)
 
 
+def _narrowest(left: Array, right: Array, panels: Array) -> Array:
+    """Width of the narrowest of ``panels`` that each interval meets; infinite where it meets none."""
+    first = np.clip(np.searchsorted(panels, left, "right") - 1, 0, len(panels) - 2)
+    last = np.clip(np.searchsorted(panels, right, "left"), first + 1, len(panels) - 1)
+    widths = np.append(np.diff(panels), np.inf)
+    return np.minimum.reduceat(widths, np.stack([first, last], 1).ravel())[::2]
+
+
+def _too_wide(left: Array, right: Array, panels: Array) -> Array:
+    """Whether something may hide in a panel: it is wider than one of ``panels`` that it meets."""
+    if not len(panels):
+        return np.zeros(left.shape, dtype=bool)
+    return right - left > (1 + 1e-9) * _narrowest(left, right, panels)
+
+
+def _crowded(left: Array, right: Array, panels: Array) -> Array:
+    """Whether ``panels`` are known to be narrower than the rounding of numbers of size 1."""
+    if not len(panels):
+        return np.zeros(left.shape, dtype=bool)
+    return _narrowest(left, right, panels) < 1e-13
+
+
 def _diverged(left: Array, right: Array) -> str:
     """Why an integral did not settle: at single places, or because the function is rough over a range."""
     if left.size and float((right - left).sum()) < _NARROW:
@@ -133,9 +169,9 @@ def _diverged(left: Array, right: Array) -> str:
             "or too strong for float64; a jump or a kink has to be declared among the breakpoints"
         )
     return (
-        "the integral against the Gaussian did not converge to the tolerance: the function oscillates too fast, or its "
-        "rounding errors exceed 1e-14 of its mean size, as those of a polynomial of high degree do; lower its "
-        "frequency or its degree"
+        "the integral against the Gaussian did not converge to the tolerance: the function oscillates too fast, has "
+        "features that float64 cannot resolve, or rounding errors above 1e-14 of its mean size, as a polynomial of "
+        "high degree has; lower its frequency or its degree"
     )
 
 
@@ -157,6 +193,10 @@ def _rule() -> tuple[Array, Array]:
 
 def _panels(integrand: Callable[[Array], Array], left: Array, right: Array) -> tuple[Array, Array]:
     """Integral of ``f`` and of ``|f|`` over each panel: two arrays ``(panels, k)``."""
+    if len(left) > _CHUNK:  # bounds the memory of the values
+        starts = range(0, len(left), _CHUNK)
+        parts = [_panels(integrand, left[s : s + _CHUNK], right[s : s + _CHUNK]) for s in starts]
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     nodes, weights = _rule()
     half = 0.5 * (right - left)
     z = (0.5 * (right + left))[:, None] + half[:, None] * nodes
@@ -180,14 +220,17 @@ def _not_finite(z: float) -> str:
     return f"the function is not finite at z = {z:.6g}; expected finite values on the whole real line"
 
 
-def _radius(integrand: Callable[[Array], Array]) -> float:
+def _radius(integrand: Callable[[Array], Array], panels: Array) -> float:
     """Half-width of the interval outside of which every component is negligible under the Gaussian."""
     z = np.linspace(0.25, _LAST_RADIUS, 148)
+    both = np.concatenate([-z[::-1], z])
+    if len(panels):  # features of the tails may lie between the points of this grid
+        middle, width = 0.5 * (panels[1:] + panels[:-1]), np.diff(panels)
+        both = np.sort(np.concatenate([both, middle[(np.abs(middle) > 8.0) & (width < 0.25)]]))
     with np.errstate(all="ignore"):
-        values = np.abs(np.asarray(integrand(np.concatenate([-z[::-1], z])), dtype=float))
+        values = np.abs(np.asarray(integrand(both.copy()), dtype=float))
     if values.ndim == 1:
         values = values[:, None]
-    both = np.concatenate([-z[::-1], z])
     near = (np.abs(both) < 8.0) & ~np.isfinite(values).all(1)
     if near.any():
         raise InputError(_not_finite(both[near][0]))

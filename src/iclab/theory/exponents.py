@@ -14,7 +14,7 @@ from numbers import Real
 import numpy as np
 
 from iclab.errors import InputError, check_integer, check_positive
-from iclab.links import Link, LinkLike, gaussian_integrals, hermite_functions, make_link
+from iclab.links import Link, LinkLike, hermite_functions, make_link
 from iclab.theory.expansion import MAX_DEGREE, hermite_expansion
 
 Array = np.ndarray
@@ -113,7 +113,7 @@ def information_exponent(link: LinkLike, max_degree: int = 12, tolerance: float 
         deviation = link.variance**0.5
         coefficients, errors = expansion.coefficients[1:] / deviation, expansion.errors[1:] / deviation
         return decide(what, coefficients, errors, np.ones(max_degree), tolerance)
-    return decide(what, *relative_coefficients(link, max_degree, link.breakpoints), tolerance)
+    return decide(what, *relative_coefficients(link, link, max_degree), tolerance)
 
 
 def e_p(link: LinkLike, p: int, max_power: int = 8, tolerance: float = TOLERANCE) -> Exponent:
@@ -134,7 +134,7 @@ def e_p(link: LinkLike, p: int, max_power: int = 8, tolerance: float = TOLERANCE
             return base(z) ** power
 
         try:
-            c, e, s = relative_coefficients(to_power, p, base.breakpoints)
+            c, e, s = relative_coefficients(base, to_power, p)
         except InputError as error:
             raise InputError(f"power {power} of the link {base.name!r}: {error}; lower max_power") from None
         found = np.vstack([found, [c[-1], e[-1], s[-1]]])
@@ -161,7 +161,7 @@ def gated_exponent(
     link = make_link(link)
     function = gated_label(link, rho, b, noise)
     what = f"information exponent of {link.name} after the gate rho={rho:g}, b={b:g}, noise={noise:g}"
-    return decide(what, *relative_coefficients(function, max_degree, link.breakpoints), tolerance)
+    return decide(what, *relative_coefficients(link, function, max_degree), tolerance)
 
 
 def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callable[[Array], Array]:
@@ -194,17 +194,17 @@ def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callabl
 
 
 def relative_coefficients(
-    function: Callable[[Array], Array], max_degree: int, breakpoints: Sequence[float]
+    link: Link, function: Callable[[Array], Array], max_degree: int
 ) -> tuple[Array, Array, Array]:
-    """Coefficients of degree ``1 .. max_degree``, their errors, and their scales ``E|(f - E f) h_k|``, all divided by
-    the standard deviation of ``f`` (by its L2 norm where that is constant to rounding). The mean is removed first: it
-    has no part in these coefficients and would only add its rounding."""
+    """Coefficients of degree ``1 .. max_degree`` of a ``function`` made of ``link``, their errors, and their scales
+    ``E|(f - E f) h_k|``, all divided by the standard deviation of ``f`` (by its L2 norm where that is constant to
+    rounding). The mean is removed first: it has no part in these coefficients and would only add its rounding."""
 
     def moments(z: Array) -> Array:
         f = function(z)
         return np.stack([f, f * f], 1)
 
-    (mean, square), _, _ = gaussian_integrals(moments, breakpoints)
+    (mean, square), _, _ = link.integrals(moments)
     norm = float(square) ** 0.5
     if norm == 0:
         zeros = np.zeros(max_degree)
@@ -215,7 +215,7 @@ def relative_coefficients(
         return np.column_stack([centred * centred, centred[:, None] * hermite_functions(z, max_degree)[:, 1:]])
 
     mean_rounding = 8 * _EPS * abs(float(mean)) / norm
-    values, errors, scales = gaussian_integrals(integrand, breakpoints, floor=mean_rounding)
+    values, errors, scales = link.integrals(integrand, mean_rounding)
     variance = float(values[0])
     errors = errors[1:] + mean_rounding + _EPS * np.arange(1, max_degree + 1) * scales[1:]
     # A function that is constant to rounding has scales of rounding size: its coefficients are zero, not undecided.

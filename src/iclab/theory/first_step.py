@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from iclab.links import gaussian_expectations
 from iclab.theory.gate_moments import GateMoments
 
 
@@ -32,7 +31,7 @@ def first_step(moments: GateMoments, dim: int) -> np.ndarray:
         psi = np.stack([np.ones_like(z), z, h2], 1)
         return np.stack([g * psi[:, i] * psi[:, j] for i in range(3) for j in range(3)] + [g * z * z], 1)
 
-    values, _ = gaussian_expectations(integrand, link.breakpoints)
+    values, _, _ = link.integrals(integrand)
     product = values[:9].reshape(3, 3)  # E[g psi_i psi_j]
     mean, first, second = values[0], values[1], values[9]  # E g, E g z, E g z^2
     others = dim - 1

@@ -16,7 +16,7 @@ from numbers import Real
 import numpy as np
 
 from iclab.errors import InputError, check_integer
-from iclab.links import Link, gaussian_expectations, gaussian_integrals, make_link
+from iclab.links import Link, make_link
 from iclab.theory.geometric import decay_sums, retained_variance
 from iclab.theory.weights import LabelWeight
 
@@ -134,7 +134,7 @@ class GateMoments:
             return total / len(signs)
 
         try:
-            v, _ = gaussian_expectations(integrand, self.link.breakpoints)
+            v, _, _ = self.link.integrals(integrand)
         except InputError as error:
             raise InputError(self._why_infinite(error)) from None
         square = np.array([[v[3], v[4], v[5]], [v[4], v[6], v[7]], [v[5], v[7], v[8]]])
@@ -164,7 +164,7 @@ class GateMoments:
         left = np.sqrt(np.maximum(size**2 - centre**2, 0.0))
         noise = 8 * np.finfo(float).eps * size
         floor = np.array([noise[i] * left[j] + noise[j] * left[i] + noise[i] * noise[j] for i, j in pairs])
-        values, _, _ = gaussian_integrals(integrand, self.link.breakpoints, floor=floor)
+        values, _, _ = self.link.integrals(integrand, floor)
         full = np.zeros((4, 4))
         for (i, j), value in zip(pairs, values, strict=True):
             full[i, j] = full[j, i] = value
