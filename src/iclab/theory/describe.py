@@ -78,8 +78,8 @@ def _notes(expansion: Expansion, ie: Exponent, ge: Exponent, gated: list[dict[st
             (ie, "give the link as a polynomial, or in Python pass information_exponent a smaller tolerance"),
             (
                 ge,
-                "subtract the mean of the link, declare its break points, or in Python pass generative_exponent a smaller "
-                "num_levels",
+                "subtract the mean of the link, declare its break points, or in Python pass generative_exponent a "
+                "smaller num_levels",
             ),
         )
         if found.undecided
