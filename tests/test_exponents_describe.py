@@ -106,10 +106,11 @@ def test_undecided_results_say_so_in_words():
     text = format_description(describe_link(make_link("1e3+cos(z)")))
     assert "undecided: a lower coefficient is as small as its own error" in text
     text = " ".join(text.split())
-    assert "subtract the mean of the link, or in Python declare its break points or pass generative_exponent" in text
-    undecided = Exponent(None, (0.5,), (0.1,), (1.0,), 1e-10, True, 1, "information exponent")
+    assert "subtract the mean of the link, declare its break points, or in Python pass generative_exponent" in text
+    undecided = Exponent(None, (0.5,), (0.1,), (1.0,), 1e-10, True, 1, "information exponent", "its reason")
     decided = Exponent(1, (0.5,), (0.0,), (1.0,), 1e-10, False, 1, "generative exponent")
     (note,) = _notes(hermite_expansion("he1", 2), undecided, decided, [])
+    assert "is undecided: its reason; " in note
     assert "in Python pass information_exponent a smaller tolerance" in note
 
 

@@ -62,6 +62,16 @@ class PanelAnalysis:
 
     def enclose(self, node: ast.expr) -> Enclosure:
         """The `Enclosure` of ``node``."""
+        found = self._enclose(node)
+        # Where it saturates (tanh(50 z), exp(-1e6 z^2)), it is a constant for every rule on the real line.
+        flat = found.real.low == found.real.high
+        if not flat.any():
+            return found
+        value = Disc(np.where(flat, found.real.low, found.value.centre), np.where(flat, 0.0, found.value.radius))
+        slope = Disc(np.where(flat, 0.0, found.slope.centre), np.where(flat, 0.0, found.slope.radius))
+        return Enclosure(found.real, value, slope)
+
+    def _enclose(self, node: ast.expr) -> Enclosure:
         if is_constant(node):
             return self._constant(float(evaluate(node, 0.0, "numpy")))
         match node:

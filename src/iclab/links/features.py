@@ -28,7 +28,7 @@ _VARIATION = 1e4
 _NEGLIGIBLE = 1e-18
 _CERTIFIED = 1e1  # times the error 4e-19 of the rule, in the same units
 _UNSEEN = 1e-12
-_POWERS = (1, 2, 8)
+_POWERS = (1, 2)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -57,12 +57,12 @@ def find_features(tree: ast.expr, declared: Sequence[float] = ()) -> Features:
     unresolved = ""
     while len(left):
         if len(left) + sum(len(ends) for ends, _ in finished) > _MAX_PANELS:
-            finished.append((left, right))
-            unresolved = (
+            return Features(
+                _kinks(signs),
+                np.empty(0),
                 f"it needs more than {_MAX_PANELS} panels, near z = {left[np.argmin(np.abs(left))]:.4g} and beyond: it "
-                "oscillates too fast, or its bounds are too wide to exclude narrow features"
+                "oscillates too fast, or its bounds are too wide to exclude narrow features",
             )
-            break
         with np.errstate(all="ignore"):
             analysis = PanelAnalysis(left, right)
             found = analysis.enclose(tree).tightened(analysis.half)

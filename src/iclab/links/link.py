@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from iclab.errors import InputError
-from iclab.links.quadrature import ConvergenceError, gaussian_integrals
+from iclab.links.quadrature import MAX_PANELS, ConvergenceError, gaussian_integrals
 
 ArrayLike = TypeVar("ArrayLike", np.ndarray, Tensor)
 
@@ -29,6 +29,7 @@ FAILURES = (
     ValueError,
 )
 """What a user's function may raise when it is given an array it was not written for."""
+_FEW_PANELS = 10_000  # enough for what is not resolved: its exponents are undecided in any case
 _SMALLEST_VARIANCE, _LARGEST_VARIANCE = 1e-200, 1e200
 
 
@@ -106,7 +107,8 @@ class Link:
         self, integrand: Callable[[np.ndarray], np.ndarray], floor: np.ndarray | float = 0.0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`gaussian_integrals` of a function made of ``g``, on panels that show the kinks and features of ``g``."""
-        return gaussian_integrals(integrand, self.breakpoints, floor=floor, panels=self.panels)
+        limit = _FEW_PANELS if self.unresolved else MAX_PANELS
+        return gaussian_integrals(integrand, self.breakpoints, floor=floor, panels=self.panels, max_panels=limit)
 
     def standardised(self) -> Link:
         """``(g - E g) / sqrt(Var g)``."""

@@ -24,7 +24,7 @@ _FINE = 0.05  # panels below this width are where the first ones are cut; wider 
 _EPS = float(np.finfo(float).eps)
 _LAST_RADIUS = 37.0  # the Gaussian density is 1e-298 there
 _NEGLIGIBLE = 1e-24
-_MAX_PANELS = 60_000
+MAX_PANELS = 60_000
 _ROUNDS = 4
 _NARROW = 1e-3  # total width of the panels around the poles of a function that is smooth between them
 _OFFSET = (3 - 5**0.5) / 2
@@ -64,13 +64,15 @@ def gaussian_integrals(
     tolerance: float = 1e-14,
     floor: Array | float = 0.0,
     panels: Sequence[float] | Array = (),
+    max_panels: int = MAX_PANELS,
 ) -> tuple[Array, Array, Array]:
     """As `gaussian_expectations`, with ``E |f(z)|`` (to a few digits) as a third array ``(k,)``.
 
     It is the size before cancellation: ``|E f|`` far below it means that positive and negative parts cancel.
     ``floor`` (a number or ``(k,)``) is the rounding noise of ``f`` itself where it was found by a subtraction: a panel
     is not halved for less, and what is left counts in the errors. ``panels`` are sorted edges of panels of which it is
-    known that nothing hides between the nodes of a rule: where they are given, no wider panel is accepted.
+    known that nothing hides between the nodes of a rule: where they are given, no wider panel is accepted. More than
+    ``max_panels`` panels are refused.
     """
     panels = np.asarray(panels, dtype=float)
     radius = _radius(integrand, panels)
@@ -82,7 +84,7 @@ def gaussian_integrals(
     floor = np.asarray(floor, dtype=float)
     rounds = 0
     while True:
-        value, error, absolute, leaves, points = _adaptive(integrand, edges, tolerance, floor, panels)
+        value, error, absolute, leaves, points = _adaptive(integrand, edges, tolerance, floor, panels, max_panels)
         rounds += 1
         # A jump between the edge of a panel and its first node is seen by neither the panel nor its halves. Panels
         # whose edges lie inside the first ones have nodes on both sides of it.
@@ -98,7 +100,12 @@ def gaussian_integrals(
 
 
 def _adaptive(
-    integrand: Callable[[Array], Array], edges: Array, tolerance: float, floor: Array, panels: Array
+    integrand: Callable[[Array], Array],
+    edges: Array,
+    tolerance: float,
+    floor: Array,
+    panels: Array,
+    max_panels: int,
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Value, error, integral of ``|f|``, the edges of the panels that were accepted, and the points among these."""
     left, right = edges[:-1], edges[1:]
@@ -133,7 +140,7 @@ def _adaptive(
         keep = np.concatenate([~done, ~done])
         left, right, coarse = halves_left[keep], halves_right[keep], fine[keep]
         used += len(left)
-        if used > _MAX_PANELS:
+        if used > max_panels:
             raise ConvergenceError(_diverged(left, right))
     return value, error, absolute, np.sort(np.concatenate(accepted)), np.concatenate(points)
 

@@ -9,7 +9,7 @@ from iclab.links import LinkLike, make_link
 from iclab.theory.expansion import Expansion, hermite_expansion, polynomial_degree
 from iclab.theory.exponents import TOLERANCE, Exponent, e_p, gated_exponent, information_exponent
 from iclab.theory.generative import generative_exponent
-from iclab.theory.rates import rates
+from iclab.theory.rates import rate_rows
 
 DEFAULT_GATES = ((1.0, -3.0), (0.5, -9.0), (0.3, -15.0), (1.0, 0.0))
 _SHOWN_DEGREE = 8
@@ -53,9 +53,13 @@ def describe_link(
         "generative_exponent": ge.as_dict(),
         "gated_exponents": gated,
         **{name: found.as_dict() for name, found in powers.items()},
-        "rates": rates(link, ie.value, ge.value),
+        "rates": rate_rows(_certain(ie), _certain(ge), polynomial_degree(link)),
         "notes": _notes(expansion, ie, ge, gated),
     }
+
+
+def _certain(found: Exponent) -> int | None:
+    return None if found.undecided else found.value
 
 
 def _gates(rho: float | None, b: float | None) -> list[tuple[float, float]]:
@@ -69,12 +73,12 @@ def _gates(rho: float | None, b: float | None) -> list[tuple[float, float]]:
 def _notes(expansion: Expansion, ie: Exponent, ge: Exponent, gated: list[dict[str, Any]]) -> list[str]:
     """Sentences about what a reader of the numbers alone would miss."""
     notes = [
-        f"The {found.what} is undecided: a coefficient of lower degree is as small as its own error; {advice}."
+        f"The {found.what} is undecided: {found.reason}; {advice}."
         for found, advice in (
             (ie, "give the link as a polynomial, or in Python pass information_exponent a smaller tolerance"),
             (
                 ge,
-                "subtract the mean of the link, or in Python declare its break points or pass generative_exponent a "
+                "subtract the mean of the link, declare its break points, or in Python pass generative_exponent a "
                 "smaller num_levels",
             ),
         )

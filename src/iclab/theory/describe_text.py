@@ -51,7 +51,7 @@ def _exponent(label: str, found: dict[str, Any]) -> str:
     if value is not None:
         text += f"   (coefficient {found['deciding']:.3g} +- {found['errors'][value - 1]:.0e})"
     if found["undecided"]:
-        text += "   undecided: a lower coefficient is as small as its own error"
+        text += f"   undecided: {found['reason']}"
     return f"  {label:<34}{text}"
 
 

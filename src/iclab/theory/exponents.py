@@ -20,6 +20,7 @@ from iclab.theory.expansion import MAX_DEGREE, hermite_expansion
 Array = np.ndarray
 
 TOLERANCE = 1e-10
+_TOO_SMALL = "a lower coefficient is as small as its own error"
 _EPS = float(np.finfo(float).eps)
 
 
@@ -38,6 +39,7 @@ class Exponent:
         undecided: some coefficient before ``value`` (any, if ``value`` is None) is neither; the exponent may be less.
         max_degree: how far was looked.
         what: the quantity in words.
+        reason: why it is undecided; empty if it is not.
     """
 
     value: int | None
@@ -48,6 +50,7 @@ class Exponent:
     undecided: bool
     max_degree: int
     what: str
+    reason: str = ""
 
     @property
     def verdicts(self) -> tuple[str, ...]:
@@ -79,19 +82,23 @@ def decide(
     errors: Array | Sequence[float],
     scales: Array | Sequence[float],
     tolerance: float,
+    unresolved: str = "",
 ) -> Exponent:
-    """The `Exponent` that these coefficients of degree 1, 2, ... give."""
+    """The `Exponent` that these coefficients of degree 1, 2, ... give; undecided if something is ``unresolved``."""
     verdicts = [_verdict(c, e, tolerance * s) for c, e, s in zip(coefficients, errors, scales, strict=True)]
     value = verdicts.index("nonzero") + 1 if "nonzero" in verdicts else None
+    doubtful = "undecided" in verdicts[: None if value is None else value]
+    reason = unresolved or (_TOO_SMALL if doubtful else "")
     return Exponent(
         value=value,
         coefficients=tuple(float(c) for c in coefficients),
         errors=tuple(float(e) for e in errors),
         scales=tuple(float(s) for s in scales),
         tolerance=tolerance,
-        undecided="undecided" in verdicts[: None if value is None else value],
+        undecided=bool(reason),
         max_degree=len(verdicts),
         what=what,
+        reason=reason,
     )
 
 
@@ -113,7 +120,7 @@ def information_exponent(link: LinkLike, max_degree: int = 12, tolerance: float 
         deviation = link.variance**0.5
         coefficients, errors = expansion.coefficients[1:] / deviation, expansion.errors[1:] / deviation
         return decide(what, coefficients, errors, np.ones(max_degree), tolerance)
-    return decide(what, *relative_coefficients(link, link, max_degree), tolerance)
+    return decide(what, *relative_coefficients(link, link, max_degree), tolerance, link.unresolved)
 
 
 def e_p(link: LinkLike, p: int, max_power: int = 8, tolerance: float = TOLERANCE) -> Exponent:
@@ -141,7 +148,7 @@ def e_p(link: LinkLike, p: int, max_power: int = 8, tolerance: float = TOLERANCE
         if _verdict(c[-1], e[-1], tolerance * s[-1]) == "nonzero":
             break
     what = f"e_{p} of {base.name} (least power with a component of degree {p})"
-    return decide(what, found[:, 0], found[:, 1], found[:, 2], tolerance)
+    return decide(what, found[:, 0], found[:, 1], found[:, 2], tolerance, base.unresolved)
 
 
 def gated_exponent(
@@ -161,7 +168,7 @@ def gated_exponent(
     link = make_link(link)
     function = gated_label(link, rho, b, noise)
     what = f"information exponent of {link.name} after the gate rho={rho:g}, b={b:g}, noise={noise:g}"
-    return decide(what, *relative_coefficients(link, function, max_degree), tolerance)
+    return decide(what, *relative_coefficients(link, function, max_degree), tolerance, link.unresolved)
 
 
 def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callable[[Array], Array]:
@@ -180,10 +187,14 @@ def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callabl
         return -np.logaddexp(0.0, -(y / rho + b))
 
     z = np.linspace(-37.0, 37.0, 1481)
+    if len(link.panels):  # labels that only narrow panels take
+        middle = 0.5 * (link.panels[1:] + link.panels[:-1])
+        z = np.concatenate([z, middle[np.diff(link.panels) < z[1] - z[0]]])
     with np.errstate(all="ignore"):
         y = np.concatenate([link(z) + zeta for zeta in labels])
         size = log_gate(y) + np.log(np.abs(y)) - np.tile(z * z / 4, len(labels))
-    shift = float(size[np.isfinite(size)].max())
+    shift = float(size[np.isfinite(size)].max(initial=-np.inf))
+    shift = shift if np.isfinite(shift) else float(log_gate(np.zeros(1))[0])
 
     def function(z: Array) -> Array:
         g = link(z)

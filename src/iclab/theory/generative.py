@@ -16,13 +16,17 @@ from iclab.errors import InputError, check_integer
 from iclab.links import Link, LinkLike, hermite_functions, make_link, switching_points
 from iclab.links.quadrature import gaussian_density
 from iclab.theory.exponents import TOLERANCE, Exponent, check_tolerance, decide
-from iclab.theory.monotone import monotone_nodes, rounding_noise
+from iclab.theory.monotone import RESOLVED_RADIUS, monotone_nodes, rounding_noise, turning_cells
 
 Array = np.ndarray
 
 _EPS = float(np.finfo(float).eps)
 _SMALLEST_BIN = 1e-8
 _LEVELS = 256
+_FEWEST_LEVELS = 16
+_MAX_CROSSINGS = 500_000
+_MANY_TURNS = 2_000
+_CHUNK = 2**21  # numbers in the largest array of `level_set_integrals`
 _MAX_DEGREE = 40
 
 
@@ -53,15 +57,16 @@ def generative_exponent(
         raise InputError(f"the link {link.name!r} is no polynomial; expected one for method 'rule': use 'levels'")
     strengths, errors, resolved = label_map_strengths(link, max_degree, num_levels)
     what = f"generative exponent of {link.name}"
-    found = decide(what, strengths, errors, np.ones(max_degree), tolerance)
+    found = decide(what, strengths, errors, np.ones(max_degree), tolerance, link.unresolved)
     if exact is not None and method != "levels":
         odd = float(np.sqrt((exact[1::2] ** 2).sum()))
         value = 2 if odd <= tolerance * link.variance**0.5 else 1
         kept = value if value <= max_degree else None
-        return replace(found, value=kept, undecided=False, what=what + " (polynomial: by parity)")
+        return replace(found, value=kept, undecided=False, reason="", what=what + " (polynomial: by parity)")
     if resolved:
         return found
-    return replace(found, value=None, undecided=True, what=what + " (its level sets are not resolved)")
+    reason = link.unresolved or "its level sets are not resolved"
+    return replace(found, value=None, undecided=True, reason=reason)
 
 
 def label_map_strengths(link: Link, max_degree: int, num_levels: int = _LEVELS) -> tuple[Array, Array, bool]:
@@ -72,6 +77,10 @@ def label_map_strengths(link: Link, max_degree: int, num_levels: int = _LEVELS) 
     """
     check_integer("num_levels", num_levels, 8, 4096)
     nodes, critical, resolved = monotone_nodes(link)
+    num_turns = len(turning_cells(_values(link, nodes))[0])
+    if num_turns > _MANY_TURNS:
+        nodes = nodes[np.abs(nodes) < RESOLVED_RADIUS]
+    num_levels = min(num_levels, max(_FEWEST_LEVELS, _MAX_CROSSINGS // max(num_turns, 1)))
     levels = _levels(link, critical, num_levels)
     cumulative, mass, errors = level_set_integrals(link, nodes, levels, max_degree)
     chosen = _bins(mass, errors.max(1))
@@ -92,6 +101,13 @@ def level_set_integrals(link: Link, nodes: Array, levels: Array, max_degree: int
 
     ``nodes`` are sorted points between which ``g`` is monotone or jumps at most once.
     """
+    chunk = max(_CHUNK // (len(nodes) * max_degree), 1)
+    if len(levels) > chunk:
+        parts = [
+            level_set_integrals(link, nodes, levels[i : i + chunk], max_degree) for i in range(0, len(levels), chunk)
+        ]
+        cumulative, mass, errors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return cumulative, mass, errors
     values = _values(link, nodes)
     below = values[None, :] <= levels[:, None]
     row, cell = np.nonzero(below[:, 1:] != below[:, :-1])
@@ -129,7 +145,12 @@ def _levels(link: Link, critical: Array, num_levels: int) -> Array:
     """Levels between neighbouring distinct values of ``g`` at Gaussian quantiles and, for the tails, at even steps."""
     half = num_levels // 2
     places = np.concatenate([ndtri((np.arange(half) + 0.5) / half), np.linspace(-5.5, 5.5, num_levels - half)])
-    values = np.sort(_values(link, places + 0.00137))
+    places = places + 0.00137
+    if len(link.panels):  # values that are taken on narrow panels alone
+        width = np.diff(link.panels)
+        inside = (link.panels[:-1] + 0.637 * width)[width < 2.0 / num_levels]
+        places = np.concatenate([places, inside[:: max(len(inside) // num_levels, 1)]])
+    values = np.sort(_values(link, places))
     values = values[np.isfinite(values)]
     spread = link.variance**0.5
     low, high = values[:-1], values[1:]

@@ -9,8 +9,10 @@ from iclab.links import Link
 Array = np.ndarray
 
 _RADIUS = 12.0  # the density is 2e-32 there
-_RESOLVED_RADIUS = 8.5  # 2e-17 of the mass lies beyond
+RESOLVED_RADIUS = 8.5  # 2e-17 of the mass lies beyond
+_WEIGHTY_RADIUS = 8.0
 _COARSEST, _FINEST = 4_096, 65_536
+_FEWEST = 16  # points on a panel
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -26,9 +28,11 @@ def monotone_nodes(link: Link) -> tuple[Array, Array, bool]:
     while True:
         nodes = _grid(link, cells)
         values = _finite_values(link, nodes)
-        left, right = _turning_cells(values)
-        turns = nodes[left][np.abs(nodes[left]) < _RESOLVED_RADIUS]
-        now = (len(turns), int((np.diff(turns) < 4 * 2 * _RADIUS / cells).sum()))
+        left, right = turning_cells(values)
+        # Panels of an expression resolve it as far out as it has weight; the grid need not.
+        known = len(link.panels) > 0
+        turns = nodes[left][np.abs(nodes[left]) < (_WEIGHTY_RADIUS if known else RESOLVED_RADIUS)]
+        now = (len(turns), 0 if known else int((np.diff(turns) < 4 * 2 * _RADIUS / cells).sum()))
         resolved = now == before
         if resolved or cells >= _FINEST:
             break
@@ -60,7 +64,15 @@ def _grid(link: Link, cells: int) -> Array:
     # The irrational offset keeps nodes off 0, 1, ... where expressions such as sin(z)/z have no value.
     even = np.linspace(-_RADIUS, _RADIUS, cells + 1) + 0.1 * _RADIUS / cells * _GOLDEN
     points = np.array(link.breakpoints, dtype=float)
-    return np.unique(np.concatenate([even, points - _beside(points), points + _beside(points)]))
+    return np.unique(np.concatenate([even, points - _beside(points), points + _beside(points), _inside(link.panels)]))
+
+
+def _inside(panels: Array) -> Array:
+    """Points inside the narrow panels of a link."""
+    left, width = panels[:-1], np.diff(panels)
+    chosen = (width < 2 * _RADIUS / _COARSEST * _FEWEST) & (np.abs(left) < _RADIUS)
+    count = int(np.clip(_FINEST // max(int(chosen.sum()), 1), 4, _FEWEST))
+    return (left[chosen, None] + width[chosen, None] * (np.arange(count) + _GOLDEN) / count).ravel()
 
 
 def _beside(points: Array) -> Array:
@@ -73,7 +85,7 @@ def _finite_values(link: Link, z: Array) -> Array:
     return np.nan_to_num(values, nan=0.0, posinf=1e300, neginf=-1e300)
 
 
-def _turning_cells(values: Array) -> tuple[Array, Array]:
+def turning_cells(values: Array) -> tuple[Array, Array]:
     """Index pairs that bracket each change of direction; steps of rounding size count as flat and are skipped."""
     steps = np.diff(values)
     moving = np.flatnonzero(np.abs(steps) > 16 * np.finfo(float).eps * np.abs(values[1:]))

@@ -91,7 +91,11 @@ def rates(link: LinkLike, ie: int | None = None, ge: int | None = None) -> list[
     link = make_link(link)
     ie = information_exponent(link).value if ie is None else ie
     ge = generative_exponent(link).value if ge is None else ge
-    degree = polynomial_degree(link)
+    return rate_rows(ie, ge, polynomial_degree(link))
+
+
+def rate_rows(ie: int | None, ge: int | None, degree: int | None) -> list[dict[str, object]]:
+    """`RATES` at these exponents and this degree, ``None`` where one is not known or does not exist."""
     rows: list[dict[str, object]] = []
     for rate in RATES:
         pretraining = rate.pretraining_context
