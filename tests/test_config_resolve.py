@@ -332,7 +332,7 @@ def test_bad_input_says_what_to_do(arguments, message):
         ("{title: T, question: Q, kind: 'coin:'}", "unknown kind 'coin:'"),
         ("{title: T, question: Q, kind: 'raising_kind:KIND'}", "(ZeroDivisionError: integer"),
         ("{title: T, question: Q, kind: 'exiting_kind:KIND'}", "fix the module exiting_kind"),
-        ("{title: T, question: Q, kind: 'coin:Kind'}", "expected an ExperimentKind"),
+        ("{title: T, question: Q, kind: 'coin:Kind'}", "coin has no 'Kind'"),
         ("{title: T, question: Q, kind: 'coin:KIND', config: {num_throws: '${x}'}}", "cannot be read as YAML"),
     ],
 )

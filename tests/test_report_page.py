@@ -330,7 +330,7 @@ def test_build_report_reads_the_kind_and_the_run_folder(tmp_path: Path, monkeypa
 
     def load_kind(name: str) -> Any:
         asked.append(name)
-        return SimpleNamespace(read=lambda got: Reading([Finding(f"{got.num_finished} cells were read.")]))
+        return SimpleNamespace(summarise=lambda got: Reading([Finding(f"{got.num_finished} cells were read.")]))
 
     monkeypatch.setattr(registry, "load_kind", load_kind)
     (tmp_path / "environment.json").write_text(json.dumps(ENVIRONMENT))

@@ -286,7 +286,7 @@ def test_wrong_models():
     with pytest.raises(InputError, match="float16; expected float32 or float64"):
         run(build().half())
     frozen = build().requires_grad_(False)
-    with pytest.raises(InputError, match="dtypes none"):
+    with pytest.raises(InputError, match="has no parameter that requires a gradient; expected one to train"):
         run(frozen)
     model = copy.deepcopy(build())
     model.prefixes = None  # type: ignore[assignment]

@@ -95,7 +95,8 @@ def check(config: OutlierTrainingConfig) -> None:
     check_bytes(
         "probe_prompts", config.probe_prompts, 32.0 * config.probe_prompts * length * config.prompts.ambient_dim
     )
-    check_duration("learners", len(config.learners), seconds(config))
+    for key, section in config.learners.items():
+        check_duration(f"learners.{key}.training.steps", section.training.steps, section.seconds(config.prompts))
     for point in points_of(config):
         try:
             point.prompts.build(config.seed)
