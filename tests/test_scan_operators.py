@@ -71,19 +71,6 @@ def test_gradients_of_each_sample_by_vmap(backend: str):
             assert torch.allclose(found[sample], wanted, rtol=1e-12)
 
 
-def test_the_reference_is_differentiable_twice_and_the_kernels_say_they_are_not():
-    case = make(length=3, dtype=torch.float64).leaves()
-
-    def second(backend: str) -> torch.Tensor:
-        first = torch.autograd.grad(case.scan(backend).square().sum(), case.u, create_graph=True)[0]
-        return torch.autograd.grad(first.square().sum(), case.A)[0]
-
-    assert torch.isfinite(second("reference")).all()
-    for backend in FUSED:
-        with pytest.raises(InputError, match=r"second derivatives .* use backend='reference'"):
-            second(backend)
-
-
 @every_backend
 def test_memory_kept_for_the_backward_pass(backend: str):
     """What autograd keeps beyond the inputs is less than an eighth of all states."""

@@ -24,7 +24,7 @@ def plain(*tensors: Tensor) -> bool:
     """Whether these are numbers in the CPU's memory and nothing else: no part of a graph that is recorded, without
     tangents, no subclass, not those of ``torch.func`` or ``torch.compile``, which stand for others; and whether nothing
     watches or changes operations: a tracer, a mode, autocast."""
-    if transformed(*tensors) or torch._C._len_torch_dispatch_stack() or torch.is_autocast_enabled("cpu"):
+    if transformed() or torch._C._len_torch_dispatch_stack() or torch.is_autocast_enabled("cpu"):
         return False
     return all(map(_plain, tensors))
 

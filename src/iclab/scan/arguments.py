@@ -121,8 +121,8 @@ def _first_place(where: Tensor) -> list[int]:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Whether numbers can be looked at: neither compiled nor transformed nor without storage."""
-    if torch.compiler.is_compiling():
+    """Whether numbers can be looked at: neither compiled nor traced nor transformed nor without storage."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return False
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # no public test exists
     return not wrapped and type(tensor) in (Tensor, torch.nn.Parameter) and not tensor.is_meta

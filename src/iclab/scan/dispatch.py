@@ -13,6 +13,7 @@ from iclab.scan.arguments import check_finite as check_numbers
 from iclab.scan.arguments import check_rates, check_scan
 from iclab.scan.backends import announce, choose
 from iclab.scan.kernel import Options, ScanInputs
+from iclab.scan.transforms import differentiates_forward
 
 
 @overload
@@ -132,7 +133,7 @@ def _computed(given: ScanInputs, asked: tuple[bool, bool, bool, bool], dtype: to
     name = choose(backend, u.device.type, full=bool(peer.lacks(inputs, options)))
     if backend == "auto" and not torch.compiler.is_compiling():
         announce(name, u.device.type)
-    if name == "reference":
+    if name == "reference" or differentiates_forward():
         y, states = reference.scan(*inputs, options.softplus, options.zero_order_hold)
         last = states[:, -1].to(dtype)
         states = states.to(dtype)

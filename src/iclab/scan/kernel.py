@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -69,6 +69,11 @@ class Gradients(NamedTuple):
     delta_bias: Tensor | None
     z: Tensor | None
     initial_state: Tensor | None
+
+
+def filled(tensors: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, ...]:
+    """Operators return tensors only: an empty one stands for none."""
+    return tuple(like.new_empty(0) if tensor is None else tensor for tensor in tensors)
 
 
 @dataclass(frozen=True)

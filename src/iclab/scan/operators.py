@@ -11,8 +11,9 @@ from torch.autograd import Function
 
 from iclab.errors import InputError
 from iclab.memory import MemoryShortage, shortage
-from iclab.scan import cpu, cpu_convolution, cpu_norm, gpu, torch_loop
-from iclab.scan.kernel import Kernel, Options, ScanInputs
+from iclab.scan import cpu, cpu_convolution, cpu_norm, differentiable, gpu, torch_loop
+from iclab.scan.kernel import Kernel, Options, ScanInputs, filled
+from iclab.scan.transforms import differentiates_forward
 
 KERNELS = {
     "c": Kernel(cpu.forward, cpu.backward, cpu.checkpoint_shape),
@@ -58,11 +59,6 @@ def _split(arguments: Sequence[Any]) -> tuple[ScanInputs, Options, Kernel]:
     return ScanInputs(*inputs), Options(*options), KERNELS[arguments[-1]]
 
 
-def _filled(tensors: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, ...]:
-    """Operators return tensors only: an empty one stands for none."""
-    return tuple(like.new_empty(0) if tensor is None else tensor for tensor in tensors)
-
-
 def _scan(*arguments: Any) -> tuple[Tensor, ...]:
     inputs, options, kernel = _split(arguments)
     try:
@@ -88,14 +84,14 @@ def _scan_backward(
 ) -> tuple[Tensor, ...]:
     inputs, options, kernel = _split(arguments)
     try:
-        return _filled(kernel.backward(inputs, options, kept, grad_y, grad_last, grad_states), inputs.u)
+        return filled(kernel.backward(inputs, options, kept, grad_y, grad_last, grad_states), inputs.u)
     except FAILURES as error:
         raise told(error, inputs, "the gradient of ") from None
 
 
 def _scan_backward_shapes(*arguments: Any) -> tuple[Tensor, ...]:
     inputs, _, _ = _split(arguments[4:])
-    return _filled([None if tensor is None else tensor.new_empty(tensor.shape) for tensor in inputs], inputs.u)
+    return filled([None if tensor is None else tensor.new_empty(tensor.shape) for tensor in inputs], inputs.u)
 
 
 def _scan_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -119,17 +115,6 @@ def _scan_gradients(
     return *found, *[None] * len(ctx.options)
 
 
-def _once(*_: Any) -> Any:
-    raise InputError(
-        "second derivatives of a fused kernel were asked for; it has first ones only: use backend='reference', "
-        "which is differentiable any number of times"
-    )
-
-
-def _no_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Nothing is kept: there is no derivative to take."""
-
-
 def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: Tensor | None, silu: bool) -> Tensor:
     return cpu_convolution.convolution(x, weight, bias, initial_state, silu)
 
@@ -139,12 +124,12 @@ def _conv_shapes(x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: 
 
 
 def _conv_backward(grad_y: Tensor, x: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    return _filled(cpu_convolution.convolution_backward(grad_y, x, weight, *rest), x)
+    return filled(cpu_convolution.convolution_backward(grad_y, x, weight, *rest), x)
 
 
 def _conv_backward_shapes(grad_y: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
     tensors = arguments[:4]
-    return _filled([None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors], grad_y)
+    return filled([None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors], grad_y)
 
 
 def _conv_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -174,12 +159,32 @@ def _norm_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tenso
 
 def _norm_gradients(ctx: Any, grad_y: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     x, weight, scale = ctx.saved_tensors
-    if torch.is_grad_enabled():  # second derivatives may be asked for: operations that have them
-        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + ctx.eps)
-        normed, scaled = x * scale, weight * grad_y
-        grad_x = scale * (scaled - normed * (scaled * normed).mean(-1, keepdim=True))
-        return grad_x, (normed * grad_y).flatten(0, -2).sum(0), None
     return *call("rms_norm_backward", grad_y, x, weight, scale, ctx.eps), None
+
+
+def _backward_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*[given if isinstance(given, Tensor) else None for given in inputs])
+    ctx.others = [None if isinstance(given, Tensor) else given for given in inputs]
+
+
+def _second(in_operations: Callable[..., Any]) -> Callable[..., Any]:
+    """Gradients of an operator that is itself a gradient: those of the same in PyTorch's operations."""
+
+    def gradients(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        pairs = zip(ctx.saved_tensors, ctx.others, strict=True)
+        arguments = [other if tensor is None else tensor for tensor, other in pairs]
+        asked = [place for place, grad in enumerate(grads) if grad is not None]
+        if not asked:
+            return (None,) * len(arguments)
+
+        def results(*given: Any) -> tuple[Tensor, ...]:
+            computed = in_operations(*given)
+            return tuple(computed[place] for place in asked)
+
+        return differentiable.pullback(results, arguments, tuple(grad for grad in grads if grad is not None))
+
+    return gradients
 
 
 def _one_by_one(name: str) -> Callable[..., Any]:
@@ -214,14 +219,34 @@ def _as_function(name: str, gradients: Callable[..., Any], context: Callable[...
     return Transformable
 
 
+def _refusing_tangents(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*arguments: Any) -> Any:
+        if differentiates_forward():
+            raise InputError(
+                f"torch.ops.iclab.{name} was called under forward differentiation, of which it knows nothing; call "
+                "the functions of iclab.scan instead, or compile them anew"
+            )
+        return implementation(*arguments)
+
+    return kernel
+
+
 _functions: dict[str, type[Function]] = {}
+_GRADIENTS: dict[str, Callable[..., Any]] = {
+    "selective_scan_backward": differentiable.scan_backward,
+    "causal_conv_backward": differentiable.conv_backward,
+    "rms_norm_backward": differentiable.norm_backward,
+}
 
 
 def call(name: str, *arguments: Any) -> Any:
     """The operator of that name.
 
-    Inside ``torch.func.grad``, which does not know the gradients of ``torch.library``, as an autograd function.
+    Inside ``torch.func.grad``, which does not know the gradients of ``torch.library``, as an autograd function; a
+    gradient under forward differentiation, of which the kernels know nothing, in PyTorch's own operations.
     """
+    if name in _GRADIENTS and differentiates_forward():
+        return _GRADIENTS[name](*arguments)
     if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
         return _functions[name].apply(*arguments)
     return getattr(torch.ops.iclab, name)(*arguments)
@@ -231,10 +256,11 @@ def _register(
     name: str,
     implementation: Callable[..., Any],
     shapes: Callable[..., Any],
-    gradients: Callable[..., Any],
-    context: Callable[..., None],
+    gradients: Callable[..., Any] | None = None,
+    context: Callable[..., None] = _backward_context,
 ) -> None:
-    _library.impl(name, implementation, "CompositeExplicitAutograd")
+    gradients = gradients or _second(_GRADIENTS[name])
+    _library.impl(name, _refusing_tangents(name, implementation), "CompositeExplicitAutograd")
     torch.library.register_fake(f"iclab::{name}", shapes, lib=_library)
     torch.library.register_autograd(f"iclab::{name}", gradients, setup_context=context, lib=_library)
     torch.library.register_vmap(f"iclab::{name}", _one_by_one(name), lib=_library)
@@ -242,8 +268,8 @@ def _register(
 
 
 _register("selective_scan", _scan, _scan_shapes, _scan_gradients, _scan_context)
-_register("selective_scan_backward", _scan_backward, _scan_backward_shapes, _once, _no_context)
+_register("selective_scan_backward", _scan_backward, _scan_backward_shapes)
 _register("causal_conv", _conv, _conv_shapes, _conv_gradients, _conv_context)
-_register("causal_conv_backward", _conv_backward, _conv_backward_shapes, _once, _no_context)
+_register("causal_conv_backward", _conv_backward, _conv_backward_shapes)
 _register("rms_norm", cpu_norm.norm, _norm_shapes, _norm_gradients, _norm_context)
-_register("rms_norm_backward", cpu_norm.norm_backward, _norm_backward_shapes, _once, _no_context)
+_register("rms_norm_backward", cpu_norm.norm_backward, _norm_backward_shapes)

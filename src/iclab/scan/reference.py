@@ -36,8 +36,9 @@ def scan(
     h = torch.zeros_like(u[:, 0, :, None] * A) if initial_state is None else initial_state.double()
     outputs, states = [], []
     for t in range(u.shape[1]):
-        exponent = delta[:, t, :, None] * A
-        gain = torch.expm1(exponent) / A if zero_order_hold else delta[:, t, :, None]
+        step = delta[:, t, :, None]
+        exponent = step * A
+        gain = step * _mean_exp(exponent) if zero_order_hold else step
         h = torch.exp(exponent) * h + gain * B[:, t, None, :] * u[:, t, :, None]
         states.append(h)
         outputs.append((h * C[:, t, None, :]).sum(-1))
@@ -45,8 +46,18 @@ def scan(
     if D is not None:
         y = y + D.double() * u
     if z is not None:
-        y = y * torch.nn.functional.silu(z.double())
+        y = y * _silu(z.double())
     return y, torch.stack(states, 1)
+
+
+def _mean_exp(x: Tensor) -> Tensor:
+    """``(exp(x) - 1)/x``; near 0 the series ``sum_k x^k/(k + 1)!``, of which no derivative cancels."""
+    small = x.abs() < 0.5
+    near, far = torch.where(small, x, 0.0), torch.where(small, 1.0, x)
+    series = torch.ones_like(x)
+    for k in range(18, 0, -1):
+        series = 1 + series * near / (k + 1)
+    return torch.where(small, series, torch.expm1(far) / far)
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: Tensor | None, silu: bool) -> Tensor:
@@ -61,4 +72,9 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, initial_state: T
     y = torch.einsum("bldk,dk->bld", windows.transpose(2, 3), weight.double())
     if bias is not None:
         y = y + bias.double()
-    return torch.nn.functional.silu(y) if silu else y
+    return _silu(y) if silu else y
+
+
+def _silu(x: Tensor) -> Tensor:
+    """``x sigmoid(x)``; PyTorch's own has no forward derivative of its gradient."""
+    return x * torch.sigmoid(x)
