@@ -43,14 +43,15 @@ def scan_backward(
     """Gradients of all inputs of the scan; ``kept`` is not needed."""
     inputs, options = ScanInputs(*arguments[:_INPUTS]), Options(*arguments[_INPUTS:-1])
     grads = {"y": grad_y, "last": grad_last, "states": grad_states}
-    given = {name: grad for name, grad in grads.items() if grad is not None}
+    asked = {name: grad for name, grad in grads.items() if grad is not None}
 
     def outputs(*tensors: Any) -> tuple[Tensor, ...]:
-        y, states = reference.scan(*[*tensors, options.softplus, options.zero_order_hold])
+        given: list[Any] = [*tensors, options.softplus, options.zero_order_hold]
+        y, states = reference.scan(*given)
         results = {"y": y, "last": states[:, -1], "states": states}
-        return tuple(results[name].to(inputs.u.dtype) for name in given)
+        return tuple(results[name].to(inputs.u.dtype) for name in asked)
 
-    return filled(pullback(outputs, inputs, tuple(given.values())), inputs.u)
+    return filled(pullback(outputs, inputs, tuple(asked.values())), inputs.u)
 
 
 def conv_backward(grad_y: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
@@ -58,7 +59,8 @@ def conv_backward(grad_y: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
     *tensors, silu = arguments
 
     def output(*given: Any) -> Tensor:
-        return reference.convolution(*[*given, silu]).to(grad_y.dtype)
+        everything: list[Any] = [*given, silu]
+        return reference.convolution(*everything).to(grad_y.dtype)
 
     return filled(pullback(output, tensors, grad_y), grad_y)
 
