@@ -1,5 +1,12 @@
 """The one error that means "the input is wrong": a single line that a person can act on."""
 
+from __future__ import annotations
+
+import re
+from numbers import Real
+
+_NUMBER = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*")
+
 
 class InputError(ValueError):
     """Wrong input. The message says what was found, what was expected and what to do next, on one line.
@@ -29,9 +36,51 @@ def check_flag(name: str, value: object) -> bool:
 def check_positive(name: str, value: float) -> float:
     """Return ``value`` as a finite positive ``float``; raise `InputError` otherwise."""
     try:
+        if type(value).__name__ in ("bool", "bool_"):  # Python's and NumPy's, which is not imported for this
+            raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}; expected a positive number") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {cut(value)}; expected a positive number") from None
     if not 0.0 < number < float("inf"):
         raise InputError(f"{name} is {number}; expected a finite number > 0")
     return number
+
+
+def check_number(name: str, value: object) -> float:
+    """Return ``value`` as a finite ``float``; raise `InputError` otherwise (booleans are refused)."""
+    if type(value).__name__ in ("bool", "bool_") or not isinstance(value, Real):
+        raise InputError(f"{name} is {cut(value)}; expected a finite number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not abs(number) < float("inf"):
+        raise InputError(f"{name} is {number}; expected a finite number")
+    return number
+
+
+def read_number(name: str, text: str) -> float:
+    """Return the finite decimal number in ``text`` as a ``float``.
+
+    Raises:
+        InputError: for anything else, and for a number that float64 can only take for infinite or zero.
+    """
+    if not _NUMBER.fullmatch(text):
+        raise InputError(f"{name} is {cut(text)}; expected a number such as -0.5 or 1e-3")
+    number = float(text)
+    if abs(number) == float("inf"):
+        raise InputError(f"{name} is {cut(text)}, too large for a float; expected a number below 1.8e308")
+    if number == 0 and is_not_zero(text):
+        raise InputError(f"{name} is {cut(text)}, too small for a float; expected 0 or at least 1e-307 in size")
+    return number
+
+
+def is_not_zero(text: str) -> bool:
+    """Whether the mantissa of a decimal number has a digit that is not 0."""
+    return any(digit in "123456789" for digit in re.split("[eE]", text)[0])
+
+
+def cut(value: object) -> str:
+    """``repr(value)`` on one line, shortened to about 80 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"

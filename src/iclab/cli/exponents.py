@@ -7,29 +7,41 @@ import json
 import click
 
 from iclab.cli.output import print_json
-from iclab.errors import InputError
+from iclab.errors import InputError, cut, read_number
 
 
 @click.command("exponents", context_settings={"ignore_unknown_options": True})
 @click.argument("link")
-@click.option("--rho", type=float, help="Temperature of the gate sigmoid(y/rho + b); with --b for one gate.")
-@click.option("--b", "offset", type=float, help="Offset of the gate.")
-@click.option("--noise", type=float, default=0.0, show_default=True, help="Label noise, +noise or -noise.")
+@click.option("--rho", metavar="NUMBER", help="Temperature of the gate sigmoid(y/rho + b); with --b for one gate.")
+@click.option("--b", "offset", metavar="NUMBER", help="Offset of the gate.")
+@click.option("--noise", metavar="NUMBER", default="0", show_default=True, help="Label noise, +noise or -noise.")
+@click.option(
+    "--breakpoints", metavar="Z1,Z2,...", default="", help="Points where LINK has a kink, a jump or a narrow feature."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def exponents_command(link: str, rho: float | None, offset: float | None, noise: float, as_json: bool) -> None:
+def exponents_command(
+    link: str, rho: str | None, offset: str | None, noise: str, breakpoints: str, as_json: bool
+) -> None:
     """Information and generative exponents of LINK, before and after Mamba's gate, and the rates they give.
 
     LINK is a name (he3, relu), an expression in z ("z**3 - 3*z"), or normalised Hermite coefficients ("[0,0,0,1]").
+    Kinks, jumps and narrow features of an expression are found; --breakpoints adds to them.
     """
     if link.startswith("--"):
         raise InputError(f"no option {link!r}; see `iclab exponents --help`")
     from iclab.experiments.overrides import check_text
+
+    check_text("the link", link)
+    gate = [None if text is None else read_number(name, text) for name, text in (("--rho", rho), ("--b", offset))]
+    tau = read_number("--noise", noise)
+    points = [read_number("a breakpoint", part) for part in breakpoints.split(",")] if breakpoints.strip() else []
+    spec = _read(link)
+
     from iclab.links import make_link
     from iclab.theory.describe import describe_link
     from iclab.theory.describe_text import format_description
 
-    check_text("the link", link)
-    description = describe_link(make_link(_read(link)), rho, offset, noise)
+    description = describe_link(make_link(spec, breakpoints=points), *gate, tau)
     if as_json:
         print_json(description)
     else:
@@ -37,9 +49,18 @@ def exponents_command(link: str, rho: float | None, offset: float | None, noise:
 
 
 def _read(link: str) -> str | list[float]:
+    """The argument LINK as `make_link` takes it: a list is read as JSON, each of its numbers from its own digits."""
     if not link.strip().startswith("["):
         return link
+    wrong = InputError(f"the link {cut(link)} is no list of numbers; expected [c0,c1,...]")
     try:
-        return [float(number) for number in json.loads(link)]
-    except (ValueError, TypeError):
-        raise InputError(f"the link {link!r} is no list of numbers; expected [c0,c1,...]") from None
+        numbers = json.loads(link, parse_int=_Digits, parse_float=_Digits, parse_constant=_Digits)
+    except (ValueError, RecursionError):
+        raise wrong from None
+    if not all(isinstance(number, _Digits) for number in numbers):
+        raise wrong
+    return [read_number(f"c{k} of the link {cut(link)}", number) for k, number in enumerate(numbers)]
+
+
+class _Digits(str):
+    """A number of a list as it was written."""

@@ -84,26 +84,15 @@ class PanelAnalysis:
                 return Enclosure(-u.real, -u.value, -u.slope) if isinstance(op, ast.USub) else u
             case ast.Call(func=ast.Name(id=name), args=[argument]):
                 return self._call(name, self.enclose(argument), argument)
+            case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
+                return self._power(base, exponent)
             case ast.BinOp(left=left, op=op, right=right):
-                return self._operate(op, left, right)
+                return _combined(op, self.enclose(left), self.enclose(right))
         raise TypeError(f"unchecked node {ast.dump(node)}")
 
     def _constant(self, value: float) -> Enclosure:
         zero = Disc.constant(0.0, self.centre)
         return Enclosure(Interval.constant(value, self.centre), Disc.constant(value, self.centre), zero)
-
-    def _operate(self, op: ast.operator, left: ast.expr, right: ast.expr) -> Enclosure:
-        if isinstance(op, ast.Pow):
-            return self._power(left, right)
-        u, v = self.enclose(left), self.enclose(right)
-        match op:
-            case ast.Add():
-                return Enclosure(u.real + v.real, u.value + v.value, u.slope + v.slope)
-            case ast.Sub():
-                return Enclosure(u.real - v.real, u.value - v.value, u.slope - v.slope)
-            case ast.Mult():
-                return _product(u, v)
-        return _product(u, _reciprocal(v))
 
     def _power(self, base: ast.expr, exponent: ast.expr) -> Enclosure:
         u = self.enclose(base)
@@ -173,6 +162,17 @@ def values(tree: ast.expr, z: Array) -> Array:
 def is_constant(node: ast.expr) -> bool:
     """Whether ``z`` does not occur in ``node``."""
     return not any(isinstance(part, ast.Name) and part.id == "z" for part in ast.walk(node))
+
+
+def _combined(op: ast.operator, u: Enclosure, v: Enclosure) -> Enclosure:
+    match op:
+        case ast.Add():
+            return Enclosure(u.real + v.real, u.value + v.value, u.slope + v.slope)
+        case ast.Sub():
+            return Enclosure(u.real - v.real, u.value - v.value, u.slope - v.slope)
+        case ast.Mult():
+            return _product(u, v)
+    return _product(u, _reciprocal(v))
 
 
 def _product(u: Enclosure, v: Enclosure) -> Enclosure:

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.polynomial import hermite_e
 
-from iclab.errors import InputError
+from iclab.errors import InputError, cut
 from iclab.links.link import ArrayLike, Link
 
 
@@ -37,14 +37,15 @@ class HermiteSeries(Link):
 
     def __init__(self, coefficients: Sequence[float] | np.ndarray, name: str | None = None) -> None:
         try:
-            if np.iscomplexobj(coefficients):  # a conversion would drop the imaginary part
+            # A conversion would drop an imaginary part, and take True for 1.
+            if np.iscomplexobj(coefficients) or any(isinstance(v, bool | np.bool_ | str) for v in coefficients):
                 raise TypeError
             c = np.asarray(coefficients, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             c = np.empty(0)
         if c.ndim != 1 or len(c) == 0 or not np.isfinite(c).all():
             raise InputError(
-                f"Hermite coefficients are {coefficients!r}; expected a list of finite numbers c_0, c_1 .."
+                f"Hermite coefficients are {cut(coefficients)}; expected a list of finite numbers c_0, c_1 .."
             )
         if len(c) > 61:
             raise InputError(f"{len(c)} Hermite coefficients; expected at most 61 (degree 60)")

@@ -13,10 +13,11 @@ import scipy.special
 import torch
 from numpy.polynomial import Polynomial, hermite_e
 
-from iclab.errors import InputError
+from iclab.errors import InputError, cut, is_not_zero
 from iclab.links.intervals import softplus
 
 _MAX_LENGTH = 500
+_MAX_DEPTH = 260  # a sum of 250 terms is as deep
 MAX_POWER = 60
 
 # name -> (NumPy, torch); the second group has a kink or a jump where its argument is zero.
@@ -41,6 +42,7 @@ KINKED: dict[str, tuple[Callable, Callable]] = {
     "relu": (lambda u: np.maximum(u, 0.0), torch.relu),
     "step": (lambda u: (u > 0) * 1.0, lambda u: (u > 0).to(u.dtype)),
 }
+SHORTHANDS = {"z2exp": "z**2*exp(-z**2)"}
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 HERMITE = {
     f"he{k}": Polynomial(hermite_e.herme2poly([0] * k + [1])) / math.sqrt(math.factorial(k)) for k in range(1, 9)
@@ -49,6 +51,11 @@ FUNCTIONS = (*SMOOTH, *KINKED, *HERMITE)
 
 
 def parse(text: str) -> ast.expr:
+    """The checked syntax tree of an expression in ``z``. The bare name of a function means that function at ``z``.
+
+    Raises:
+        InputError: for anything outside the whitelist, naming it.
+    """
     if not isinstance(text, str) or not text.strip():
         raise InputError("the link is an empty expression; expected a function of z such as (z**3 - 3*z)/sqrt(6)")
     if len(text) > _MAX_LENGTH:
@@ -57,37 +64,70 @@ def parse(text: str) -> ast.expr:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # Python warns of literals such as 1if; here they are wrong
             tree = ast.parse(text.strip(), mode="eval").body
-        _check(tree, text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError, Warning) as error:
-        if isinstance(error, InputError):
-            raise
+    except (SyntaxError, ValueError, MemoryError, RecursionError, Warning):
         raise InputError(
-            f"the link {text!r} is no expression in z; expected something like (z**3 - 3*z)/sqrt(6)"
+            f"the link {cut(text)} is no expression in z; expected something like (z**3 - 3*z)/sqrt(6)"
         ) from None
-    return tree
+    return _checked(tree, text, 0)
 
 
-def _check(node: ast.expr, text: str) -> None:
-    """Walk the syntax tree; raise `InputError` at the first thing that is not whitelisted."""
+def constant(name: str, text: str) -> float:
+    """The number that ``text``, an expression without ``z`` such as ``sqrt(2)``, stands for.
+
+    Raises:
+        InputError: for anything else, and for a number that is not finite, naming it.
+    """
+    tree = parse(text)
+    if any(isinstance(node, ast.Name) and node.id == "z" for node in ast.walk(tree)):
+        raise InputError(f"{name} is {cut(text)}; expected a number such as -0.5 or sqrt(2)")
+    value = evaluate(tree, 0.0, "numpy")
+    if not math.isfinite(value):
+        raise InputError(f"{name} is {cut(text)} = {value}; expected a finite number")
+    return float(value)
+
+
+def _checked(node: ast.expr, text: str, depth: int) -> ast.expr:
+    """The tree with bare names of functions filled in; raise `InputError` at the first thing not whitelisted."""
+    if depth > _MAX_DEPTH:
+        raise InputError(
+            f"the link {cut(text)} is nested {_MAX_DEPTH} levels deep; expected fewer: split it into terms"
+        )
     match node:
         case ast.Constant(value=value) if type(value) in (int, float):
-            return
+            _check_number(node, text)
+            return node
         case ast.Name(id=name) if name == "z" or name in _CONSTANTS:
-            return
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            _check(operand, text)
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow(), right=right):
-            _check(left, text)
-            _check(right, text)
-        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
-            _check(argument, text)
+            return node
+        case ast.Name(id=name) if name in FUNCTIONS:
+            return ast.Call(func=node, args=[ast.Name(id="z", ctx=ast.Load())], keywords=[])
+        case ast.Name(id=name) if name in SHORTHANDS:
+            return ast.parse(SHORTHANDS[name], mode="eval").body
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as op, operand=operand):
+            return ast.UnaryOp(op=op, operand=_checked(operand, text, depth + 1))
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow() as op, right=right):
+            return ast.BinOp(left=_checked(left, text, depth + 1), op=op, right=_checked(right, text, depth + 1))
+        case ast.Call(func=ast.Name(id=name) as func, args=[argument], keywords=[]) if name in FUNCTIONS:
+            return ast.Call(func=func, args=[_checked(argument, text, depth + 1)], keywords=[])
         case ast.BinOp(op=ast.BitXor()):
-            raise InputError(f"the link {text!r} uses ^; write ** for a power")
-        case _:
-            found = ast.get_source_segment(text.strip(), node) or type(node).__name__
-            raise InputError(
-                f"the link {text!r} uses {found!r}; expected numbers, z, pi, e, + - * / ** and " + " ".join(FUNCTIONS)
-            )
+            raise InputError(f"the link {cut(text)} uses ^; write ** for a power")
+    found = ast.get_source_segment(text.strip(), node) or type(node).__name__
+    raise InputError(
+        f"the link {cut(text)} uses {cut(found)}; expected numbers, z, pi, e, + - * / ** and " + " ".join(FUNCTIONS)
+    )
+
+
+def _check_number(node: ast.Constant, text: str) -> None:
+    written = ast.get_source_segment(text.strip(), node) or ""
+    try:
+        size = float(cast(float, node.value))
+    except OverflowError:
+        size = math.inf
+    if math.isinf(size):
+        raise InputError(f"the number {cut(written)} in the link is too large for a float; expected one below 1.8e308")
+    if size == 0 and isinstance(node.value, float) and is_not_zero(written):
+        raise InputError(
+            f"the number {cut(written)} in the link is too small for a float; expected 0 or at least 1e-307 in size"
+        )
 
 
 def degree(node: ast.expr) -> float | None:
@@ -125,10 +165,7 @@ def evaluate(node: ast.expr, z: Any, mode: str) -> Any:
     """Value of a checked tree at ``z``: an array, a tensor, or (mode "polynomial") a `Polynomial`."""
     match node:
         case ast.Constant(value=value):
-            try:
-                return float(cast(float, value))
-            except OverflowError:
-                raise InputError(f"the number {str(value)[:12]}... in the link is too large for a float") from None
+            return float(cast(float, value))
         case ast.Name(id=name):
             return z if name == "z" else _CONSTANTS[name]
         case ast.UnaryOp(op=op, operand=operand):

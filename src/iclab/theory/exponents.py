@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from numbers import Real
 
 import numpy as np
 
-from iclab.errors import InputError, check_integer, check_positive
+from iclab.errors import InputError, check_integer, check_number, check_positive
 from iclab.links import Link, LinkLike, hermite_functions, make_link
 from iclab.theory.expansion import MAX_DEGREE, hermite_expansion
 
@@ -177,9 +176,8 @@ def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callabl
     The gate is computed in logs, so ``b = -800`` and ``rho = 1e-6`` are as good as any.
     """
     check_positive("rho", rho)
-    if not isinstance(b, Real) or not np.isfinite(b):
-        raise InputError(f"b is {b!r}; expected a finite number, such as -9")
-    if not isinstance(noise, Real) or not 0 <= noise < np.inf:
+    check_number("b", b)
+    if check_number("noise", noise) < 0:
         raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
     labels = (noise, -noise) if noise > 0 else (0.0,)
 
@@ -237,7 +235,7 @@ def relative_coefficients(
 
 
 def check_tolerance(tolerance: float) -> None:
-    if not 0 <= tolerance < 1:
+    if not 0 <= check_number("tolerance", tolerance) < 1:
         raise InputError(f"tolerance is {tolerance}; expected a number in [0, 1), such as {TOLERANCE:g}")
 
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 
 import numpy as np
 
-from iclab.errors import InputError, check_integer
+from iclab.errors import InputError, check_integer, check_number
 from iclab.links import Link, make_link
 from iclab.theory.geometric import decay_sums, retained_variance
 from iclab.theory.weights import LabelWeight
@@ -91,7 +90,7 @@ class GateMoments:
         retention: float = 1.0,
     ) -> None:
         self.link = make_link(link)
-        if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= noise < float("inf"):
+        if check_number("noise", noise) < 0:
             raise InputError(f"noise is {noise!r}; expected a finite number >= 0")
         self.noise = float(noise)
         self.weight = LabelWeight(gate or ("mamba" if decay else "no_decay"), rho, b, retention)

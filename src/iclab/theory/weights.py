@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_expit
 
-from iclab.errors import InputError, check_positive
+from iclab.errors import InputError, check_number, check_positive
 
 GATES = ("mamba", "no_decay", "exp", "linear", "retention")
 
@@ -40,9 +40,8 @@ class LabelWeight:
         if self.gate not in GATES:
             raise InputError(f"the gate is {self.gate!r}; expected one of {', '.join(GATES)}")
         check_positive("rho", self.rho)
-        if not np.isfinite(self.b):
-            raise InputError(f"b is {self.b}; expected a finite number")
-        if not 0 < self.retention <= 1:
+        check_number("b", self.b)
+        if not 0 < check_number("retention", self.retention) <= 1:
             raise InputError(f"retention is {self.retention}; expected a number in (0, 1]")
 
     def gain(self, y: np.ndarray) -> np.ndarray:
