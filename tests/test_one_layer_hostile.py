@@ -162,3 +162,14 @@ def test_a_sigmoid_gate_whose_weights_leave_float32_says_so():
         model.predict(dataclasses.replace(p, labels=labels))
     with pytest.raises(InputError, match="overflows"):
         model.predict_prefixes(dataclasses.replace(p, labels=labels))
+
+
+@pytest.mark.parametrize("clip", [1e39, 1e308])
+def test_a_clip_beyond_the_labels_dtype_clips_nothing(clip: float):
+    prompts = SingleIndex(4, 2, "he3").sample(STREAM, 8, 16, 2)
+    assert prompts.example_labels.dtype == torch.float32
+    torch.manual_seed(0)
+    plain = OneLayerMamba(4, 8)
+    clipped = OneLayerMamba(4, 8, clip=clip)
+    clipped.load_state_dict(plain.state_dict())
+    assert torch.equal(clipped.predict(prompts), plain.predict(prompts))

@@ -32,7 +32,8 @@ def exponents_command(
     from iclab.experiments.overrides import check_text
 
     check_text("the link", link)
-    gate = [None if text is None else read_number(name, text) for name, text in (("--rho", rho), ("--b", offset))]
+    gate_rho = None if rho is None else read_number("--rho", rho)
+    gate_b = None if offset is None else read_number("--b", offset)
     tau = read_number("--noise", noise)
     points = [read_number("a breakpoint", part) for part in breakpoints.split(",")] if breakpoints.strip() else []
     spec = _read(link)
@@ -41,7 +42,7 @@ def exponents_command(
     from iclab.theory.describe import describe_link
     from iclab.theory.describe_text import format_description
 
-    description = describe_link(make_link(spec, breakpoints=points), *gate, tau)
+    description = describe_link(make_link(spec, breakpoints=points), gate_rho, gate_b, tau)
     if as_json:
         print_json(description)
     else:

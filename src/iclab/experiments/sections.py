@@ -102,7 +102,8 @@ def check_gate(key: str, gate: Gate, prompts: SingleIndexPrompts) -> None:
     labels = torch.as_tensor(prompts.make_link()(z)).float()
     labels = torch.stack([labels - prompts.noise, labels + prompts.noise])
     if gate.clip is not None:
-        labels = labels.clamp(-gate.clip, gate.clip)
+        limit = min(gate.clip, torch.finfo(labels.dtype).max)
+        labels = labels.clamp(-limit, limit)
     try:
         gate.build(prompts.ambient_dim, 1).label_gate.log_gain(labels)
     except InputError as error:

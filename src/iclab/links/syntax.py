@@ -215,6 +215,8 @@ def _operate(op: ast.operator, left: Any, right: Any) -> Any:
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= MAX_POWER:
         exponent = int(exponent)
+    if isinstance(base, Polynomial) and exponent == 0:
+        return 1.0  # a number, which any function takes
     value = base**exponent
     if isinstance(value, complex):
         raise InputError("the link takes a fractional power of a negative number; expected real values")

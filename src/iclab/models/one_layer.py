@@ -241,7 +241,9 @@ class OneLayerMamba(nn.Module):
         than the inputs, so loops over many batches afford it."""
         labels = check_finite("a context label", prompts.example_labels)
         if self.clip is not None:
-            labels = labels.clamp(-self.clip, self.clip)
+            # A limit beyond the dtype of the labels clips none of them, and torch refuses it.
+            limit = min(self.clip, torch.finfo(labels.dtype).max) if labels.is_floating_point() else self.clip
+            labels = labels.clamp(-limit, limit)
         return self._converted("a context label", labels, "scale the labels, give the model a clip")
 
     def _converted(self, name: str, values: Tensor, advice: str) -> Tensor:

@@ -11,6 +11,7 @@ Array = np.ndarray
 _RADIUS = 12.0  # the density is 2e-32 there
 RESOLVED_RADIUS = 8.5  # 2e-17 of the mass lies beyond
 _WEIGHTY_RADIUS = 8.0
+_FARTHEST = 37.0  # the density is 1e-298 there
 _COARSEST, _FINEST = 4_096, 65_536
 _FEWEST = 16  # points on a panel
 _GOLDEN = (5**0.5 - 1) / 2
@@ -64,6 +65,7 @@ def _grid(link: Link, cells: int) -> Array:
     # The irrational offset keeps nodes off 0, 1, ... where expressions such as sin(z)/z have no value.
     even = np.linspace(-_RADIUS, _RADIUS, cells + 1) + 0.1 * _RADIUS / cells * _GOLDEN
     points = np.array(link.breakpoints, dtype=float)
+    points = points[np.abs(points) < _FARTHEST]
     return np.unique(np.concatenate([even, points - _beside(points), points + _beside(points), _inside(link.panels)]))
 
 
