@@ -13,7 +13,8 @@ from torch.autograd import forward_ad, functional
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
 from iclab.errors import InputError
-from iclab.models import LinearAttention, Mamba
+from iclab.models import GatedLinearAttention, LinearAttention, Mamba
+from iclab.prompts import OutlierClassification, Stream
 from iclab.scan import backend_in_use, backends, causal_conv, norm, selective_scan
 from scan_cases import FUSED, make
 
@@ -247,6 +248,23 @@ def test_backbones(kind: str):
     step = {name: normal(*weight.shape, seed=5) for name, weight in weights.items()}
     slope = sum((g * step[name]).sum() for name, g in grad(loss, argnums=1)(x, weights).items())
     torch.testing.assert_close(jvp(lambda w: loss(x, w), (weights,), (step,))[1], slope)
+
+
+def test_attention_on_whole_tokens():
+    prompts = OutlierClassification(7, relevant=2, irrelevant=2).sample(Stream(0), 3, 6, dtype=torch.float64)
+    model = GatedLinearAttention(7, stream=Stream(1)).double()
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    step = {name: normal(*weight.shape, seed=5) for name, weight in weights.items()}
+
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        return functional_call(model, weights, (prompts,)).pow(2).sum()
+
+    def shifted(size: float) -> Tensor:
+        return loss({name: weight + size * step[name] for name, weight in weights.items()})
+
+    slope = sum((g * step[name]).sum() for name, g in grad(loss)(weights).items())
+    torch.testing.assert_close(jvp(loss, (weights,), (step,))[1], slope)
+    torch.testing.assert_close(slope, (shifted(1e-6) - shifted(-1e-6)) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
 def hold_by_series(step: float, rate: float) -> tuple[float, float, float]:
