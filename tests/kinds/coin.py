@@ -13,11 +13,11 @@ from pydantic import Field
 
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
-from iclab.experiments.reading import Figure, Finding, Panel, Reading, Series, Table
+from iclab.results.page import Figure, Finding, Panel, Reading, Series, Table
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
-    from iclab.runs.results import Results
+    from iclab.results.results import Results
 
 
 class Mean(Config):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
     """List the experiments of the catalogue."""
-    from iclab.experiments.catalogue import catalogue_names, load_definition
+    from iclab.experiments.definitions import catalogue_names, load_definition
 
     definitions = [load_definition(name) for name in catalogue_names()]
     if as_json:
@@ -59,7 +59,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
 def _print(resolved: Resolved) -> None:
     import yaml
 
-    from iclab.experiments.gpu_cost import ASSUMPTIONS, dollars
+    from iclab.experiments.sections.gpu_cost import ASSUMPTIONS, dollars
     from iclab.runs.progress import format_seconds
 
     definition = resolved.definition

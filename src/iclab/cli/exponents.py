@@ -29,7 +29,7 @@ def exponents_command(
     """
     if link.startswith("--"):
         raise InputError(f"no option {link!r}; see `iclab exponents --help`")
-    from iclab.experiments.overrides import check_text
+    from iclab.config.overrides import check_text
 
     check_text("the link", link)
     gate_rho = None if rho is None else read_number("--rho", rho)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from iclab.experiments.loading import load_object
+from iclab.config.loading import load_object
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
-    from iclab.experiments.reading import Reading
-    from iclab.runs.results import Results
+    from iclab.results.page import Reading
+    from iclab.results.results import Results
 
 
 class Config(BaseModel):

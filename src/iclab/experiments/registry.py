@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from iclab.config.loading import load_object, split_name
+from iclab.config.nearest import did_you_mean, listed
 from iclab.errors import InputError
 from iclab.experiments.kind import ExperimentKind
-from iclab.experiments.loading import load_object, split_name
-from iclab.experiments.nearest import did_you_mean, listed
 
 KINDS: dict[str, str] = {
-    "alignment": "iclab.experiments.alignment:KIND",
-    "error": "iclab.experiments.error:KIND",
-    "exponents": "iclab.experiments.exponents:KIND",
-    "outlier_attack": "iclab.experiments.outlier_attack:KIND",
-    "outlier_error": "iclab.experiments.outlier_error:KIND",
-    "outlier_gates": "iclab.experiments.outlier_gates:KIND",
-    "outlier_training": "iclab.experiments.outlier_training:KIND",
-    "support": "iclab.experiments.support:KIND",
+    "alignment": "iclab.studies.alignment.study:KIND",
+    "error": "iclab.studies.error.study:KIND",
+    "exponents": "iclab.studies.exponents.study:KIND",
+    "outlier_attack": "iclab.studies.outliers.attack.study:KIND",
+    "outlier_error": "iclab.studies.outliers.error.study:KIND",
+    "outlier_gates": "iclab.studies.outliers.gates.study:KIND",
+    "outlier_training": "iclab.studies.outliers.training.study:KIND",
+    "support": "iclab.studies.support.study:KIND",
 }
 
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from iclab.config.changes import Change, Path, apply_changes, covers, split_mode
+from iclab.config.identity import SCHEMA_VERSION, canonical_json, cell_id, run_id
+from iclab.config.keys import look_up
+from iclab.config.names import check_keys
+from iclab.config.nearest import did_you_mean, listed
+from iclab.config.overrides import MAX_CELLS, Override, check_text, parse_overrides, parse_values
+from iclab.config.validation import validate
 from iclab.errors import InputError
-from iclab.experiments.catalogue import Definition, load_definition
-from iclab.experiments.changes import Change, Path, apply_changes, covers, split_mode
-from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id, run_id
+from iclab.experiments.definitions import Definition, load_definition
 from iclab.experiments.kind import Config, ExperimentKind, total_forecast
-from iclab.experiments.names import check_keys
-from iclab.experiments.nearest import did_you_mean, listed
-from iclab.experiments.overrides import MAX_CELLS, Override, check_text, parse_overrides, parse_values
 from iclab.experiments.registry import load_kind
-from iclab.experiments.schema import look_up
-from iclab.experiments.validation import validate
 
 DEFAULT_SCALE = "laptop"
 
@@ -103,7 +103,7 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
 
     Args:
         name: of the catalogue, or the path of a YAML file.
-        arguments: ``key=value`` overrides, see `iclab.experiments.overrides`; ``scale=full`` picks the scale.
+        arguments: ``key=value`` overrides, see `iclab.config.overrides`; ``scale=full`` picks the scale.
         check: ask the kind, too, whether the mathematics allows each cell. That may import the numeric libraries.
 
     Raises:

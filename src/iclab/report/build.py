@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from iclab.experiments.reading import Finding, Reading
 from iclab.files import write_atomic
 from iclab.memory import format_bytes
 from iclab.report.csv_data import data_link
@@ -21,9 +20,10 @@ from iclab.report.intervals import intervals_in_words
 from iclab.report.page import Download, as_json, render_page
 from iclab.report.strokes import assign_strokes
 from iclab.report.text import cell_text, duration, file_name, is_number, plain, span
+from iclab.results.page import Finding, Reading
 
 if TYPE_CHECKING:
-    from iclab.runs.results import Results
+    from iclab.results.results import Results
 
 # A longer file would make the page slow to open; it lies beside the page in any case.
 _LARGEST_EMBEDDED_FILE = 1_000_000

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from iclab.experiments.reading import Figure, Series, Table
 from iclab.report.text import is_number
+from iclab.results.page import Figure, Series, Table
 
 _FIRST_COLUMNS = ("panel", "x axis", "y axis", "series", "role", "x", "y", "low", "high", "interval")
 # A spreadsheet reads a text cell with such a beginning as a formula.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from iclab.errors import InputError
-from iclab.experiments.reading import Panel, Series
 from iclab.report.text import plain
 from iclab.report.ticks import LOGARITHMIC
+from iclab.results.page import Panel, Series
 
 # Beyond this matplotlib's own arithmetic overflows; a curve that is there has diverged.
 _LARGEST, _SMALLEST = 1e200, 1e-200

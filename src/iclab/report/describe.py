@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iclab.experiments.reading import Figure, Panel, Series
 from iclab.report.text import cell_text, plain, short_number
+from iclab.results.page import Figure, Panel, Series
 
 MOST_ROWS = 400
 # What a missing number or text looks like.

@@ -20,13 +20,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 
-from iclab.experiments.reading import Figure
 from iclab.report.palette import AXIS, INK, PAPER
 from iclab.report.panel import draw_panel
 from iclab.report.prepare import PreparedPanel, cut_off, prepare
 from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
 from iclab.report.terms import as_mathtext
 from iclab.report.text import plain, wrapped
+from iclab.results.page import Figure
 
 _PANEL_SIZE = (4.4, 3.15)
 _FILE_PANEL_SIZES = {1: (5.6, 3.7), 2: (4.5, 3.3), 3: (4.2, 3.25)}

@@ -13,7 +13,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from iclab.errors import InputError
-from iclab.experiments.reading import Figure, Reading, Table, Verdict
 from iclab.report.csv_data import data_link, figure_csv, table_csv
 from iclab.report.describe import Cell, Rows, figure_rows, panel_in_words
 from iclab.report.drawing import DrawnFigure, draw_legend_mark
@@ -22,6 +21,7 @@ from iclab.report.palette import DARK_VARIABLES, LIGHT_VARIABLES
 from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
 from iclab.report.terms import as_html
 from iclab.report.text import cell_text, file_name, is_number, plain
+from iclab.results.page import Figure, Reading, Table, Verdict
 
 _BADGES: dict[Verdict, tuple[str, str]] = {
     "agrees": ("✓", "agrees"),

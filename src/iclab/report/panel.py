@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
 
-from iclab.experiments.reading import Panel
 from iclab.report.coincide import covers
 from iclab.report.curves import Curve
 from iclab.report.palette import AXIS, GRID, INK, MUTED, PAPER
@@ -18,6 +17,7 @@ from iclab.report.strokes import Key, Stroke, key_of
 from iclab.report.terms import as_mathtext
 from iclab.report.text import wrapped
 from iclab.report.ticks import AxisPlan, apply_plan
+from iclab.results.page import Panel
 
 _MOST_SEED_POINTS = 4000
 # More lines of a label would leave no room for the axes; the page's text has all of it.

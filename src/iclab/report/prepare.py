@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from iclab.errors import InputError
-from iclab.experiments.reading import Figure, Panel
 from iclab.report.curves import Curve, clean_panel
 from iclab.report.text import plain
 from iclab.report.ticks import LOGARITHMIC, AxisPlan, plan_axis
+from iclab.results.page import Figure, Panel
 
 Line = tuple[float, str]
 _MOST_X_TICKS, _MOST_Y_TICKS = 7, 6

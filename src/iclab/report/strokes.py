@@ -12,10 +12,10 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from iclab.experiments.reading import Figure, Series
 from iclab.experiments.roles import Role
 from iclab.report.palette import INK, PAPER, SERIES_LIGHT
 from iclab.report.text import plain
+from iclab.results.page import Figure, Series
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h", "<", ">", "p")
 # Who gets the most distinct colours first.

@@ -17,7 +17,7 @@ from matplotlib.ticker import (
     NullFormatter,
 )
 
-from iclab.experiments.reading import Scale
+from iclab.results.page import Scale
 
 LOGARITHMIC = ("log", "log2")
 _PADDING = 0.045

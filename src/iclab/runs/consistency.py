@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from iclab.experiments.identity import canonical_json, cell_id, run_id
-from iclab.experiments.schema import look_up
+from iclab.config.identity import canonical_json, cell_id, run_id
+from iclab.config.keys import look_up
 
 _TEXTS = ("experiment", "kind", "scale", "run_id")
 _CAPTIONS = ("title", "question", "source")

@@ -14,8 +14,8 @@ from typing import Any
 
 import iclab
 from iclab.code_version import sources_of
+from iclab.config.identity import digest
 from iclab.errors import InputError
-from iclab.experiments.identity import digest
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import Resolved
 from iclab.files import write_atomic

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from iclab.config.identity import SCHEMA_VERSION
 from iclab.errors import InputError
-from iclab.experiments.identity import SCHEMA_VERSION
 from iclab.files import is_temporary, write_atomic
 from iclab.lock import is_lock, locked
 from iclab.runs.consistency import contradiction

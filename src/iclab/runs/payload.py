@@ -15,26 +15,21 @@ import numpy as np
 from safetensors.numpy import save
 
 from iclab import __version__
+from iclab.config.identity import canonical_json
+from iclab.config.validation import validate
 from iclab.errors import InputError, check_integer
 from iclab.evaluation.measurement import STATISTICS
 from iclab.execution import executing
-from iclab.experiments.identity import canonical_json
 from iclab.experiments.registry import load_kind
-from iclab.experiments.validation import validate
+from iclab.results.columns import LARGEST_INTEGER, RESERVED
 from iclab.runs.environment import scan_backend
-from iclab.runs.place import Place
+from iclab.runs.execution_settings import Place
+from iclab.runs.one_line import one_line
 from iclab.runs.signals import Stopped
-from iclab.runs.texts import one_line
 from iclab.runs.threads import torch_threads
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
-
-COORDINATES = ("experiment", "cell", "learner", "seed", "num_examples", "metric", "statistic")
-NUMBERS = ("value", "low", "high", "level", "interval", "num_prompts", "num_seeds", "seed_values")
-RESERVED = frozenset(COORDINATES + NUMBERS)
-LARGEST_INTEGER = 2**63 - 1
-"""That the columns of a table hold."""
 
 
 @dataclass(frozen=True)

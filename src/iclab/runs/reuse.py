@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from iclab.runs.execution_settings import Place
 from iclab.runs.folder import RunFolder
-from iclab.runs.place import Place
 from iclab.runs.storage import code_of, copy_cell, is_finished, read_cell
 
 

@@ -14,15 +14,15 @@ from iclab.errors import InputError
 from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import Cell, Resolved
-from iclab.experiments.safe_reading import read_and_draw
+from iclab.runs.execution_settings import Place
 from iclab.runs.executors import Job, run_inline, run_local
 from iclab.runs.finished import write_stamp
 from iclab.runs.folder import TRAININGS, RunFolder
 from iclab.runs.payload import Failed
-from iclab.runs.place import Place
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
 from iclab.runs.reuse import check_others, take_finished
+from iclab.runs.safe_report import read_and_draw
 from iclab.runs.session import Session, recorded_kind_folder, recorded_session
 from iclab.runs.signals import Stopped, Stopping, ending, stoppable
 from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure

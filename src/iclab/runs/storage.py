@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iclab.config.identity import SCHEMA_VERSION, canonical_json, cell_id
 from iclab.errors import InputError
-from iclab.experiments.identity import SCHEMA_VERSION, canonical_json, cell_id
 from iclab.files import write_atomic
+from iclab.results.columns import StoredCell
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from iclab.runs.payload import Failed, Measured
 
 RECORD, VALUES, ERROR = "cell.json", "values.safetensors", "error.txt"
 _DESCRIBED = {"learner", "metric", "statistic", "num_examples", "keys"}
-
-
-@dataclass(frozen=True)
-class StoredCell:
-    """A finished cell: its record, and ``samples[i]`` of measurement ``i``, each ``(k, P)``, in double precision."""
-
-    record: dict[str, Any]
-    samples: list[np.ndarray]
 
 
 def write_cell(folder: Path, kind: str, config: dict[str, Any], measured: Measured) -> None:

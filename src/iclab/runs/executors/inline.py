@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
+from iclab.runs.execution_settings import Place
 from iclab.runs.executors.job import Job
 from iclab.runs.payload import Failed, Measured, measure
-from iclab.runs.place import Place
 
 
 def run_inline(jobs: Iterable[Job], place: Place) -> Generator[Measured | Failed, None, None]:

@@ -20,10 +20,10 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from iclab.errors import check_integer
+from iclab.runs.execution_settings import Place
 from iclab.runs.executors.job import Job
+from iclab.runs.one_line import one_line
 from iclab.runs.payload import Failed, Measured
-from iclab.runs.place import Place
-from iclab.runs.texts import one_line
 from iclab.runs.threads import set_thread_variables
 
 

@@ -14,8 +14,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, BinaryIO
 
+from iclab.runs.execution_settings import Place
 from iclab.runs.payload import Failed, measure
-from iclab.runs.place import Place
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""Claims of the papers: when numbers give a verdict, and which."""

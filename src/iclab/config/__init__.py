@@ -1,0 +1,1 @@
+"""Typed configuration: keys, overrides, validation, identity, limits."""

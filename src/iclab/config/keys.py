@@ -1,0 +1,58 @@
+"""Walking a configuration's types: which dotted names exist, and what stands at one of them.
+
+A section is a `Config`. A section that comes in kinds is a union told apart by a discriminator, usually ``kind``.
+Sections may also stand in mappings (``learners.zero.kind``) and lists (``layers.0.width``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from iclab.config.field_types import Slot
+from iclab.config.nearest import did_you_mean, listed
+from iclab.errors import InputError
+
+
+def dotted_names(model: type[BaseModel], tree: object = None) -> list[str]:
+    """Every name that can be set, ``prompts.link`` and the like; ``tree`` tells which kinds are in use."""
+    return list(_names(Slot((model,)), tree if isinstance(tree, dict) else {}, ""))
+
+
+def unknown_key(key: str, model: type[BaseModel], tree: object = None) -> InputError:
+    """The error for a name that does not exist."""
+    names = dotted_names(model, tree)
+    sections = {name[:place] for name in names for place, letter in enumerate(name) if letter == "."}
+    suggestion = did_you_mean(key, [*names, *sorted(sections)]) or f"; expected one of {listed(names)}"
+    return InputError(f"unknown key {key!r}{suggestion}")
+
+
+def look_up(tree: object, key: str) -> Any:
+    """The value of a dotted name in a JSON dump; ``None`` where this kind of section has no such name."""
+    node: Any = tree
+    for part in key.split("."):
+        if isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            node = node[int(part)]
+        elif isinstance(node, dict) and part in node:
+            node = node[part]
+        else:
+            return None
+    return node
+
+
+def _names(slot: Slot, node: object, name: str) -> Iterator[str]:
+    slot = slot.chosen(node)
+    prefix = f"{name}." if name else ""
+    if slot.sections:
+        values = node if isinstance(node, dict) else {}
+        for field in dict.fromkeys(field for section in slot.sections for field in section.model_fields):
+            child = slot.child(field)
+            if child is not None:
+                yield from _names(child, values.get(field, slot.default(field)), prefix + field)
+    elif slot.items is not None and slot.items.sections and isinstance(node, dict):
+        for key, item in node.items():
+            yield from _names(slot.items, item, f"{prefix}{key}")
+    else:
+        yield name

@@ -1,0 +1,1 @@
+"""Sections of configuration that several studies share, and how each becomes the object it describes."""

@@ -1,0 +1,237 @@
+"""Deep sequence models as configuration: backbone, layout, and how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from iclab.errors import InputError
+from iclab.experiments.kind import Config
+from iclab.experiments.sections.backbones import Backbone, GPT2Backbone, MambaBackbone
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from iclab.models import InContextModel
+    from iclab.pretraining import Curriculum, Ramp, TrainRecord
+    from iclab.prompts import Prompts, SingleIndex, Stream
+
+_MOST_LAYERS = 1000
+_TEST_PROMPTS = 32  # that are measured at a time
+_CHECKPOINTS = 20  # of a training; what is lost on a crash is a part of it
+
+
+class Growth(Config):
+    """A scalar that grows in about ``stairs`` equal steps from ``start`` to the value that the prompts (for
+    ``num_examples``: training) have, which it reaches at step ``until``; see `iclab.pretraining.Ramp`."""
+
+    start: int = Field(1, ge=1)
+    until: int = Field(ge=1)
+    stairs: int = Field(7, ge=1, le=1000)
+
+    def ramp(self, stop: int) -> Ramp:
+        """The ramp up to ``stop``; whole numbers only, so the stairs may be fewer or more by rounding."""
+        from iclab.pretraining import Ramp
+
+        height = max(1, round((stop - self.start) / self.stairs))
+        stairs = max(1, -(-(stop - self.start) // height))
+        return Ramp(self.start, stop, height, max(1, self.until // stairs))
+
+
+class Training(Config):
+    """See `iclab.pretraining.train`: Adam on fresh prompts, the loss on every prefix."""
+
+    num_examples: int = Field(32, ge=1)
+    steps: int = Field(2000, ge=1)
+    batch_size: int = Field(64, ge=8)
+    learning_rate: float = Field(1e-3, gt=0)
+    warmup_steps: int = Field(0, ge=0)
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    clip_norm: float | None = Field(1.0, gt=0)
+    curriculum: dict[Literal["num_examples", "ambient_dim", "intrinsic_dim"], Growth] = Field(default_factory=dict)
+    evaluate_every: int = Field(100, ge=1)
+    evaluation_prompts: int = Field(256, ge=8)
+
+    def make_curriculum(self, prompts: SingleIndex) -> Curriculum:
+        """The curriculum that ends at ``prompts``; an empty one trains on them throughout."""
+        from iclab.pretraining import Curriculum
+
+        stops = {
+            "num_examples": self.num_examples,
+            "ambient_dim": prompts.ambient_dim,
+            "intrinsic_dim": prompts.intrinsic_dim,
+        }
+        return Curriculum(**{name: growth.ramp(stops[name]) for name, growth in self.curriculum.items()})
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A learner with the record of its training.
+
+    Attributes:
+        model: what was trained.
+        training_curve: pairs of a step and the error over all prefixes of the evaluation prompts of training, divided
+            by that of predicting zero.
+    """
+
+    model: InContextModel
+    training_curve: tuple[tuple[int, float], ...]
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    def predict(self, prompts: Prompts) -> Tensor:
+        """``(B, Q)``, computed where the model is and returned where the prompts are."""
+        return self.model.predict(prompts.to(self._device)).to(prompts.inputs.device)
+
+    def predict_prefixes(self, prompts: Prompts) -> Tensor:
+        """``(B, N)``, computed where the model is and returned where the prompts are."""
+        return self.model.predict_prefixes(prompts.to(self._device)).to(prompts.inputs.device)
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+
+class DeepLearner(Config):
+    """A deep model between read-in and read-out, trained end to end; see `iclab.models.InContextModel`."""
+
+    label: str = ""
+    kind: Literal["deep"] = "deep"
+    role: Literal["model", "ablation", "baseline"] = "model"
+    backbone: Backbone = MambaBackbone()
+    layout: Literal["interleaved", "padded", "concatenated"] = "interleaved"
+    training: Training = Training()
+
+    def build(self, input_dim: int, lengths: list[int], stream: Stream) -> InContextModel:
+        """The model with its initial weights, drawn from ``stream``; positions reach the longest test prompt."""
+        import torch
+
+        seed = int(torch.randint(2**62, (), generator=stream.child("initial").at(0)))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self._assemble(input_dim, lengths)
+
+    def _assemble(self, input_dim: int, lengths: list[int]) -> InContextModel:
+        from iclab.models import InContextModel
+
+        longest = max(*lengths, self.training.num_examples)
+        return InContextModel(input_dim, self.backbone.build(2 * longest + 1), layout=self.layout)
+
+    def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> TrainedModel:
+        """Train and return the model, on the device of this run. What is left of an earlier attempt is gone on with."""
+        from iclab.code_version import code_version
+        from iclab.execution import execution
+        from iclab.experiments.sections.training_folder import training_folder
+        from iclab.pretraining import train
+
+        own = stream.child("deep")
+        model = self.build(prompts.ambient_dim, lengths, own)
+        arguments = self.training.model_dump(exclude={"curriculum"})
+        with training_folder(self._description(model, prompts, own), code_version(__name__)) as folder:
+            _, record = train(
+                model,
+                prompts,
+                stream=own,
+                curriculum=self.training.make_curriculum(prompts),
+                device=execution().device,
+                folder=folder,
+                checkpoint_every=max(1, self.training.steps // _CHECKPOINTS),
+                keep=1,
+                **arguments,
+            )
+        return TrainedModel(model, tuple(_evaluations(record)))
+
+    def check(self, name: str, prompts: SingleIndex, lengths: list[int]) -> None:
+        """Refuse what training would refuse, before anything is trained."""
+        from iclab.pretraining.phases import Plan
+        from iclab.pretraining.schedule import LearningRate
+        from iclab.prompts import CHUNK
+
+        training, backbone = self.training, self.backbone
+        if training.batch_size % CHUNK:
+            raise InputError(
+                f"{name}.training.batch_size is {training.batch_size}; expected a multiple of {CHUNK}, the unit in "
+                "which prompts are drawn"
+            )
+        if isinstance(backbone, GPT2Backbone) and backbone.width % backbone.heads:
+            raise InputError(
+                f"{name}.backbone has width {backbone.width} and {backbone.heads} heads; expected heads that divide it"
+            )
+        try:
+            Plan(prompts, training.num_examples, training.steps, training.make_curriculum(prompts))
+            LearningRate(training.learning_rate, training.steps, training.warmup_steps, training.schedule, 0.0)
+        except InputError as error:
+            raise InputError(f"{name}.training: {error}") from None
+        self._check_memory(name, prompts.ambient_dim, lengths)
+
+    def _check_memory(self, name: str, input_dim: int, lengths: list[int]) -> None:
+        """Refuse a model, a training step or a test that this machine cannot hold.
+
+        Parameters are counted from tensors without memory; each has a gradient and two moments of Adam.
+        """
+        import torch
+
+        from iclab.memory import check_memory
+
+        training, backbone = self.training, self.backbone
+        width, depth = backbone.width, backbone.depth
+        if depth > _MOST_LAYERS:
+            raise InputError(f"{name}.backbone.depth is {depth}; expected at most {_MOST_LAYERS}")
+        try:
+            with torch.device("meta"):
+                parameters = self._assemble(input_dim, lengths).num_parameters()
+        except InputError as error:
+            raise InputError(f"{name}.backbone: {error}") from None
+        check_memory(f"{name}.backbone ({parameters:,} parameters, with gradients and Adam)", 16.0 * parameters)
+        tokens = 2.0 * training.num_examples * training.batch_size
+        step = 80 * tokens * width * depth + backbone.kept_bytes(tokens, training.batch_size)
+        check_memory(f"{name} ({tokens:.0f} tokens a step)", 16.0 * parameters + step)
+        longest = max(training.num_examples * training.evaluation_prompts, max(lengths) * _TEST_PROMPTS)
+        check_memory(f"{name} ({2 * longest} tokens to predict at once)", 4.0 * parameters + 80.0 * longest * width)
+
+    def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
+        """Rough seconds on one core, training and evaluation."""
+        del ambient_dim
+        training = self.training
+        evaluations = training.steps / training.evaluate_every * training.evaluation_prompts / 3
+        tokens = 2 * training.num_examples * (training.steps * training.batch_size + evaluations)
+        return (tokens + num_prompts * sum(lengths)) * self.backbone.token_seconds()
+
+    def _description(self, model: InContextModel, prompts: SingleIndex, stream: Stream) -> dict[str, Any]:
+        """What decides the training: the section but for what figures call it, the law, the streams and the sizes."""
+        from iclab.pretraining.identity import law_digest
+
+        return {
+            "section": self.model_dump(mode="json", exclude={"label", "role"}),
+            "model": model.settings(),
+            "ambient_dim": prompts.ambient_dim,
+            "intrinsic_dim": prompts.intrinsic_dim,
+            "sample": law_digest(prompts, stream),
+            "seed": stream.seed,
+            "stream": stream.path,
+        }
+
+    def gpu_seconds(self) -> float:
+        """Rough seconds of the training on one GPU; see `iclab.experiments.sections.gpu_cost`."""
+        training = self.training
+        length = 2 * training.num_examples + 1
+        step = self.backbone.step_cost(float(length * training.batch_size), length)
+        evaluation = self.backbone.step_cost(float(length * training.evaluation_prompts), length)
+        return training.steps * (step.seconds + evaluation.seconds / 3 / training.evaluate_every)
+
+
+def _evaluations(record: TrainRecord) -> Iterator[tuple[int, float]]:
+    zero = record.zero_line
+    assert zero is not None  # training evaluates
+    for line in record.metrics:
+        values: Any = line.get("evaluation")
+        if values is not None:
+            step: Any = line["step"]
+            yield int(step), float(values["loss"]) / zero

@@ -1,0 +1,233 @@
+"""Sections of the outlier experiments' configuration (arXiv 2510.00399): training law, test law, training, learners.
+
+The defaults are the paper's constants where it states them; the documentation gives reasons for the others.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from iclab.config.limits import check_bytes, check_duration
+from iclab.errors import InputError
+from iclab.experiments.kind import Config
+from iclab.experiments.roles import Role
+
+if TYPE_CHECKING:
+    from iclab.models import TokenModel
+    from iclab.pretraining import HingeRecord
+    from iclab.prompts import OutlierClassification
+
+Tasks = Literal["all", "cycle"] | Annotated[int, Field(ge=1)] | list[list[int]]
+LabelRule = Literal["random", "flipped", "target"]
+Placement = Literal["random", "farthest", "closest"]
+Sampling = Literal["iid", "fixed_count"]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Size = Annotated[float, Field(ge=0, le=1e6)]
+Coefficients = Annotated[list[list[float]], Field(min_length=1)]
+
+PAPER_COEFFICIENTS = [[0.7, 0.6, -0.4], [0.4, 0.7, -0.6], [-0.7, 0.5, 0.5]]
+"""The test outliers of the paper's experiments, as combinations of its three outlier patterns."""
+
+_NAMES = {"gated": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
+
+
+class OutlierPromptsSection(Config):
+    """The training law; see `iclab.prompts.OutlierClassification`. ``outlier_fraction`` is p_a, ``outlier_size``
+    kappa_a, ``irrelevant_range`` K."""
+
+    ambient_dim: int = Field(30, ge=1, le=10_000)
+    relevant: int = Field(6, ge=2)
+    irrelevant: int = Field(10, ge=0)
+    outliers: int = Field(3, ge=1)
+    norm: float = Field(3.0, gt=0, le=1e6)
+    outlier_norm: float | None = Field(None, gt=0, le=1e6)
+    tasks: Tasks = "all"
+    outlier_fraction: Fraction = 0.6
+    outlier_size: Size = 2.0
+    irrelevant_range: Size = 0.5
+    label_rule: LabelRule = "random"
+    target_label: Literal[1, -1] = 1
+    coefficients: Coefficients | None = None
+    orthogonal: Size = 0.0
+    placement: Placement = "random"
+    sampling: Sampling = "iid"
+    input_noise: Size = 0.0
+
+    def build(self, seed: int) -> OutlierClassification:
+        """The training law; its patterns, and a random set of tasks, are drawn from ``seed``."""
+        # An orthogonal matrix with its decomposition, and a pair of integers for each task.
+        check_bytes("prompts.ambient_dim", self.ambient_dim, 24.0 * self.ambient_dim**2)
+        check_bytes("prompts.relevant", self.relevant, 150.0 * self.num_tasks(self.tasks))
+        return _law(self.model_dump_json(), seed)
+
+    def num_tasks(self, tasks: Tasks) -> int:
+        """How many ``tasks`` are, over these patterns."""
+        if isinstance(tasks, str):
+            return self.relevant * (self.relevant - 1) if tasks == "all" else self.relevant
+        return tasks if isinstance(tasks, int) else len(tasks)
+
+
+@lru_cache(maxsize=1)
+def _law(settings: str, seed: int) -> OutlierClassification:
+    """A law is a value: all learners of a cell share one, whose patterns take a while to draw in many dimensions."""
+    from iclab.prompts import OutlierClassification
+
+    return OutlierClassification(**json.loads(settings), seed=seed)
+
+
+class TrainingChanges(Config):
+    """What one learner's training law has otherwise than the section ``prompts``; ``null`` keeps what stands there."""
+
+    tasks: Tasks | None = None
+    outlier_fraction: Fraction | None = None
+    outlier_size: Size | None = None
+    irrelevant_range: Size | None = None
+    label_rule: LabelRule | None = None
+    target_label: Literal[1, -1] | None = None
+    coefficients: Coefficients | None = None
+    orthogonal: Size | None = None
+    placement: Placement | None = None
+    sampling: Sampling | None = None
+    input_noise: Size | None = None
+
+    def apply(self, law: OutlierClassification) -> OutlierClassification:
+        """The changed law, over the same patterns."""
+        changes = self.model_dump(exclude_none=True)
+        return law.replace(**changes) if changes else law
+
+
+class TestLaw(Config):
+    """A test law: what it has otherwise than the training law, whose patterns it shares.
+
+    ``outlier_fraction`` is alpha, ``outlier_size`` kappa_a', ``irrelevant_range`` K' (the paper has K' > 1 and no
+    number) and ``num_examples`` l_ts. ``coefficients: null`` takes the training outliers, one pattern each.
+    """
+
+    __test__: ClassVar[bool] = False  # pytest takes classes called Test... for tests
+
+    num_examples: int = Field(20, ge=1, le=1_000_000)
+    tasks: Tasks = "all"
+    outlier_fraction: Fraction = 0.5
+    outlier_size: Size = 2.0
+    irrelevant_range: Size = 2.0
+    label_rule: LabelRule = "flipped"
+    target_label: Literal[1, -1] = 1
+    coefficients: Coefficients | None = PAPER_COEFFICIENTS
+    orthogonal: Size = 0.0
+    placement: Placement = "random"
+    sampling: Sampling = "iid"
+    input_noise: Size = 0.0
+
+    def build(self, training_law: OutlierClassification) -> OutlierClassification:
+        """The test law over the patterns of ``training_law``, whatever else that has."""
+        return training_law.replace(**self.model_dump(exclude={"num_examples"}))
+
+
+class HingeTraining(Config):
+    """Plain SGD on the hinge loss; see `iclab.pretraining.hinge_sgd`. ``num_examples`` is l_tr; ``gate_learning_rate:
+    null`` is ten times ``learning_rate``; ``until_loss`` stops at a loss."""
+
+    num_examples: int = Field(20, ge=1, le=1_000_000)
+    steps: int = Field(8000, ge=1)
+    batch_size: int = Field(64, ge=1)
+    learning_rate: float = Field(0.02, gt=0, le=1e3)
+    gate_learning_rate: float | None = Field(None, ge=0, le=1e4)
+    log_every: int = Field(100, ge=1)
+    until_loss: float | None = Field(None, gt=0)
+
+
+class AttentionLearner(Config):
+    """A model to be trained: ``gated`` (Mamba), ``linear`` or ``softmax`` attention, one layer or a stack of several.
+
+    ``start: null`` is the model's own: 0.2 for one layer, the paper's. ``law`` changes the training law for this
+    learner alone; ``label`` is what figures call it.
+    """
+
+    label: str = ""
+    role: Role = "model"
+    kind: Literal["gated", "linear", "softmax"] = "gated"
+    depth: int = Field(1, ge=1, le=100)
+    start: float | None = Field(None, gt=0, le=100)
+    training: HingeTraining = HingeTraining()
+    law: TrainingChanges = TrainingChanges()
+
+    @property
+    def name(self) -> str:
+        """The label, or what the model is."""
+        layers = "" if self.depth == 1 else f", {self.depth} layers"
+        return self.label or f"{_NAMES[self.kind]}{layers}"
+
+    def training_law(self, prompts: OutlierPromptsSection, seed: int) -> OutlierClassification:
+        """The law that this learner is trained on."""
+        return self.law.apply(prompts.build(seed))
+
+    def model(self, ambient_dim: int, seed: int) -> TokenModel:
+        """The model before training."""
+        from iclab.models import AttentionStack, GatedLinearAttention, SoftmaxAttention
+        from iclab.prompts import Stream
+
+        start: dict[str, Any] = {} if self.start is None else {"start": self.start}
+        stream = Stream(seed).child("model")
+        if self.depth > 1:
+            return AttentionStack(ambient_dim, self.kind, self.depth, stream=stream, **start)
+        if self.kind == "softmax":
+            return SoftmaxAttention(ambient_dim, **start)
+        return GatedLinearAttention(ambient_dim, gated=self.kind == "gated", stream=stream, **start)
+
+    def fit(
+        self, prompts: OutlierPromptsSection, seed: int, model: TokenModel | None = None, **options: Any
+    ) -> tuple[TokenModel, HingeRecord]:
+        """The trained model and the record of its training. All learners of one seed see the same stream of prompts, up
+        to what their laws differ in.
+
+        Args:
+            prompts, seed: of the training law.
+            model: what `model` gave, for those who look at it while it is trained; ``None`` makes one.
+            options: of `hinge_sgd`, such as ``progress``; they go before the section's own.
+        """
+        from iclab.pretraining import hinge_sgd
+        from iclab.prompts import Stream
+
+        law = self.training_law(prompts, seed)
+        model = model or self.model(prompts.ambient_dim, seed)
+        stream = Stream(seed).child("pretraining")
+        return hinge_sgd(model, law, stream=stream, **(self.training.model_dump() | options))
+
+    def check(self, key: str, prompts: OutlierPromptsSection, seed: int = 0) -> None:
+        """Refuse what cannot be trained, naming the ``key`` of this section."""
+        training, dim = self.training, prompts.ambient_dim
+        tokens = float(training.batch_size * (training.num_examples + 1))
+        readers = 1 if self.depth == 1 else training.num_examples + 1
+        check_bytes(f"{key}.depth", self.depth, 4.0 * self.depth * 3 * (dim + 1) ** 2)
+        check_bytes(f"{key}.training.batch_size", training.batch_size, 16.0 * tokens * (dim + 3))
+        attention = 16.0 * self.depth * training.batch_size * training.num_examples * readers
+        check_bytes(f"{key}.training.num_examples", training.num_examples, attention)
+        check_duration(f"{key}.training.steps", training.steps, self.seconds(prompts))
+        try:
+            self.training_law(prompts, seed)
+        except InputError as error:
+            raise InputError(f"{key}.law: {error}") from None
+
+    def seconds(self, prompts: OutlierPromptsSection) -> float:
+        """Rough seconds of the training on one core."""
+        training, dim = self.training, prompts.ambient_dim
+        numbers = training.batch_size * (training.num_examples + 1.0)
+        step = 8e-4 + numbers * (1.5e-7 + dim * 3e-9)
+        if self.depth == 1:
+            return training.steps * step
+        pairs = numbers * (training.num_examples + 1)
+        layer = 1.6e-3 + numbers * (dim + 1) ** 2 * 3e-10 + pairs * 1.5e-8
+        gates = 1.4 if self.kind == "gated" else 1.0
+        return training.steps * (step + gates * self.depth * layer)
+
+
+ONE_LAYER_MODELS = {
+    "mamba": AttentionLearner(),
+    "linear": AttentionLearner(kind="linear", role="ablation"),
+    "softmax": AttentionLearner(kind="softmax", role="baseline"),
+}
+"""The three models that the paper compares, by a short key."""

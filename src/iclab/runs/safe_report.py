@@ -1,0 +1,78 @@
+"""Reading results so that a failure of the reading costs the reading alone: the tables are shown in any case."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iclab.results.page import Finding, Reading, Table
+from iclab.results.wording import plural, quantity
+
+if TYPE_CHECKING:
+    from iclab.results.results import Results
+
+_MOST_ROWS = 500
+_SPREAD = {"statistic", "value", "low", "high", "level", "seed_values"}
+
+
+def read_and_draw(
+    read: Callable[[Results], Reading], draw: Callable[[Reading], Path], results: Results
+) -> tuple[Path, str]:
+    """``draw(read(results))`` and an empty text; where either fails, ``draw`` of the plain tables with the reason, and
+    the reason as one line.
+
+    Cells are computed by then and may have cost days, and ``read`` may be a user's own: whatever it raises, the numbers
+    must reach the reader.
+
+    Raises:
+        OSError: of ``draw``: the folder cannot be written.
+    """
+    try:
+        reading = read(results)
+    except Exception as error:  # any failure at all: see above
+        failure = f"the reading failed: {_reason(error)}"
+    else:
+        try:
+            return draw(reading), ""
+        except OSError:
+            raise
+        except Exception as error:
+            failure = f"the reading cannot be drawn: {_reason(error)}"
+    return draw(_plain_reading(results, failure)), failure
+
+
+def _reason(error: Exception) -> str:
+    """The last line of the traceback, and where it was raised."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    line = " ".join("".join(traceback.format_exception_only(error)).split())
+    return f"{line} (in {place.name}, line {place.lineno} of {Path(place.filename).name})"
+
+
+def _plain_reading(results: Results, failure: str) -> Reading:
+    summary = results.summary
+    keys = [column for column in summary.columns if column not in _SPREAD]
+    rows = [[_cell(row[key]) for key in keys] + [quantity(row)] for _, row in summary.iloc[:_MOST_ROWS].iterrows()]
+    left = len(summary) - len(rows)
+    caption = "All measurements, with their intervals." + (
+        f" {plural(left, 'further row')} left out here; summary.csv has all." if left else ""
+    )
+    return Reading(
+        findings=[
+            Finding(
+                f"No figures and no findings: {failure}. The measurements are complete, in the table below and in the "
+                "CSV files; `iclab report` reads them again.",
+                "undecided",
+            )
+        ],
+        tables=[Table("summary", caption, [*keys, "value"], rows)],
+    )
+
+
+def _cell(value: object) -> str | int | None:
+    import pandas as pd
+
+    if pd.isna(value):  # type: ignore[call-overload]
+        return None
+    return int(value) if hasattr(value, "__index__") else str(value)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Alignment of the state with the hidden direction."""

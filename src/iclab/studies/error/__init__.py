@@ -1,0 +1,1 @@
+"""In-context error against the number of examples."""

@@ -1,0 +1,213 @@
+"""The first model against each rival, prompt by prompt, at one length; and what may be said of many such pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iclab.errors import InputError
+from iclab.experiments.roles import Role
+from iclab.results.grid_points import Place
+from iclab.results.page import Finding, Table
+from iclab.results.wording import basis, basis_of_each, by_learner, number, quantity, span, spread
+from iclab.studies.error.gate_claim import Twins
+from iclab.studies.error.names import ZERO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iclab.results.results import Difference, Results
+
+_OF_THE_GATE = {"label", "role", "gate", "rho", "b", "bias_scale"}
+_WORDS = {"better": "is better than", "worse": "is worse than", "like": "cannot be told from"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The model against a rival at one place of the grid; ``zero`` is the error of predicting zero, where measured."""
+
+    place: Place
+    rival: str
+    num_examples: int
+    model_row: pd.Series
+    rival_row: pd.Series
+    gap: Difference
+    zero: float | None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are seeds enough (5) for an interval that says something of other seeds."""
+        return self.gap.interval == "bootstrap"
+
+    @property
+    def relation(self) -> str:
+        """``better``, ``worse``, or ``like`` where the interval of the difference contains zero."""
+        return "better" if self.gap.high < 0 else "worse" if self.gap.low > 0 else "like"
+
+
+def first_model(roles: Mapping[str, Role]) -> str:
+    """The learner that the others are compared with."""
+    return next((name for name, role in roles.items() if role == "model"), "")
+
+
+def roles_of(config: dict) -> dict[str, Role]:
+    """The role of each learner of a configuration, by its label."""
+    return {section["label"] or name: section["role"] for name, section in config["learners"].items()}
+
+
+def pretraining_lengths(config: dict) -> list[int]:
+    """The context lengths that models were pretrained at, each once."""
+    sections = config["learners"].values()
+    fits = [section[key] for section in sections for key in ("pretraining", "training") if key in section]
+    return sorted({fit["num_examples"] for fit in fits})
+
+
+def zero_error(rows: pd.DataFrame) -> float | None:
+    """The error of predicting zero on the prompts of this place; ``None`` where it was not measured."""
+    values = rows[rows["learner"] == ZERO]["value"]
+    return float(values.iloc[0]) if len(values) else None
+
+
+def compare(results: Results, place: Place) -> list[Comparison]:
+    """The first model against each ablation and baseline, paired prompt by prompt, at the length that models were
+    pretrained at, or the longest shorter one that both reach. Rivals without the model's seeds are left out."""
+    roles = roles_of(place.config)
+    model = first_model(roles)
+    home = max(pretraining_lengths(place.config), default=0)
+    lengths = {name: set(rows["num_examples"]) for name, rows in by_learner(place.rows, roles)}
+    found = []
+    for rival in lengths:
+        shared = lengths.get(model, set()) & lengths[rival]
+        if roles.get(rival) not in ("ablation", "baseline") or not shared:
+            continue
+        n = int(max([n for n in shared if n <= home], default=max(shared)))
+        at_n = place.rows[place.rows["num_examples"] == n]
+        row, rival_row = (at_n[at_n["learner"] == name].iloc[0] for name in (model, rival))
+        try:
+            gap = results.difference(model, rival, "squared_error", num_examples=n, **place.key)
+        except InputError:
+            # Cells of another version may lack a learner: what was not measured on the same seeds has no pairs.
+            continue
+        found.append(Comparison(place, rival, n, row, rival_row, gap, zero_error(place.rows)))
+    return found
+
+
+def comparison_finding(found: Sequence[Comparison]) -> Finding:
+    """All comparisons with one rival: one place in full, many places by count."""
+    rests = basis_of_each(c.model_row for c in found)
+    model, rival = str(found[0].model_row["learner"]), found[0].rival
+    if len(found) == 1:
+        return Finding(_one(model, found[0], rests))
+    lengths = ", ".join(map(str, sorted({c.num_examples for c in found})))
+    reach = f"the difference of squared errors is {spread(c.gap.value for c in found)} ({rests})"
+    judged = [c for c in found if c.judged]
+    if not judged:
+        below = sum(all(value < 0 for value in c.gap.seed_values) for c in found)
+        above = sum(all(value > 0 for value in c.gap.seed_values) for c in found)
+        return Finding(
+            f"{model} against {rival} at {len(found)} places of the grid (paired, N = {lengths}): on all of its seeds "
+            f"the model has the smaller error at {below}, the larger at {above}; {reach}. Fewer than 5 seeds: no "
+            "verdict."
+        )
+    count = {relation: sum(c.relation == relation for c in judged) for relation in _WORDS}
+    rest = f", not judged at {len(found) - len(judged)} with fewer than 5 seeds" if len(judged) < len(found) else ""
+    return Finding(
+        f"{model} is better than {rival} at {count['better']} of {len(found)} places of the grid, worse at "
+        f"{count['worse']}, not to be told apart at {count['like']}{rest} (paired, N = {lengths}); {reach}."
+    )
+
+
+def _one(model: str, c: Comparison, rests: str) -> str:
+    errors = f"squared error {quantity(c.model_row)} against {quantity(c.rival_row)}"
+    at = f"{c.place.prefix}at N = {c.num_examples}"
+    at = at[0].upper() + at[1:]
+    if c.judged:
+        return f"{at}, {model} {_WORDS[c.relation]} {c.rival}: {errors}; paired difference {gap_text(c.gap)} ({rests})."
+    seeds = "on this seed" if c.gap.num_seeds == 1 else f"on these {span([c.gap.num_seeds], 'seed')}"
+    return (
+        f"{at}, {seeds}: {model} against {c.rival}, {errors}; paired difference {gap_text(c.gap)} ({rests}). Fewer "
+        "than 5 seeds: no verdict."
+    )
+
+
+def twins_of(comparisons: Sequence[Comparison]) -> tuple[list[Twins], list[Finding]]:
+    """The first model beside the ablation that is the same but for its gate, and a word on places where the claim is
+    not judged: what is compared there differs in more, or the error of predicting zero is missing."""
+    pairs: list[Comparison] = []
+    unlike: dict[str, None] = {}
+    for c in comparisons:
+        model, rival = str(c.model_row["learner"]), _section(c.place.config, c.rival)
+        if not _is_ungated(rival):
+            continue
+        more = _differences(_section(c.place.config, model), rival)
+        if more:
+            unlike[f"{c.place.prefix}{model} and {c.rival} differ in {more}"] = None
+        else:
+            pairs.append(c)
+    findings = [Finding(f"The claim about the gate is not judged: {why}.") for why in unlike]
+    unknown = sum(c.zero is None for c in pairs)
+    if unknown:
+        findings.append(
+            Finding(
+                f"The claim about the gate is not judged at {unknown} of {len(pairs)} places: the error of predicting "
+                "zero was not measured there. Run these cells again to have it.",
+                "undecided",
+            )
+        )
+    return [
+        Twins(c.place.title, c.place.config["prompts"]["link"], c.num_examples, c.model_row, c.rival_row, c.zero)
+        for c in pairs
+        if c.zero is not None
+    ], findings
+
+
+def paired_table(comparisons: Sequence[Comparison]) -> list[Table]:
+    """Every comparison; no table where there is none."""
+    if not comparisons:
+        return []
+    rows = [
+        [
+            c.place.title,
+            c.rival,
+            c.num_examples,
+            quantity(c.model_row),
+            quantity(c.rival_row),
+            gap_text(c.gap),
+            basis(c.model_row),
+        ]
+        for c in comparisons
+    ]
+    caption = (
+        f"{comparisons[0].model_row['learner']} against each rival on the same prompts, at the pretraining length or "
+        "the longest shorter one that both reach."
+    )
+    columns = ["prompts", "rival", "N", "model", "rival's error", "model minus rival, paired", "rests on"]
+    return [Table("paired", caption, columns, rows)]
+
+
+def gap_text(gap: Difference) -> str:
+    """``-0.1 (-0.15 to -0.05)``; without an interval where one seed gave one number."""
+    if gap.low != gap.low:
+        return number(gap.value)
+    return f"{number(gap.value)} ({number(gap.low)} to {number(gap.high)})"
+
+
+def _section(config: dict, learner: str) -> dict:
+    """The section of a learner, by the name that figures show."""
+    return next((s for name, s in config["learners"].items() if (s["label"] or name) == learner), {})
+
+
+def _is_ungated(section: dict) -> bool:
+    return section.get("kind") == "one_layer" and section["role"] == "ablation" and section["gate"] == "linear"
+
+
+def _differences(model: dict, ungated: dict) -> str:
+    """What tells a model and its ungated ablation apart beside the gate; empty for twins."""
+    if model.get("kind") != "one_layer" or model["gate"] == "linear":
+        return "more than the gate: the first model has none"
+    there, here = (
+        {key: value for key, value in section.items() if key not in _OF_THE_GATE} for section in (model, ungated)
+    )
+    there, here = there | there.pop("pretraining"), here | here.pop("pretraining")
+    return ", ".join(key for key in {**there, **here} if there.get(key) != here.get(key))

@@ -1,0 +1,1 @@
+"""Information exponents before and after the gate."""

@@ -1,0 +1,96 @@
+"""Which settings the theorems, the figure and the table of arXiv 2510.00399 are about, and which trainings count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from iclab.experiments.sections.outliers import PAPER_COEFFICIENTS, AttentionLearner
+from iclab.results.grid_points import Place
+from iclab.studies.outliers.error.coordinates import setting
+from iclab.studies.outliers.learners import Trained
+from iclab.studies.outliers.names import ALPHA, TRAINING_LOSS
+from iclab.studies.outliers.training.learned import unlearned
+
+if TYPE_CHECKING:
+    from iclab.results.results import Results
+
+_SIZES = {"ambient_dim": 30, "relevant": 6, "irrelevant": 10, "outliers": 3, "norm": 3.0, "outlier_size": 2.0}
+_LENGTH = 20
+_LAW = {
+    "label_rule": "random",
+    "coefficients": None,
+    "orthogonal": 0.0,
+    "placement": "random",
+    "sampling": "iid",
+    "input_noise": 0.0,
+}
+
+
+def training_covered(prompts: Mapping[str, Any], learner: AttentionLearner) -> bool:
+    """Whether the theorems are about this training: independent outliers of some size at random places with random
+    labels, balanced tasks, K at most 1/2, no noise on inputs, and a start of at most 0.2."""
+    return (
+        all(prompts[key] == value for key, value in _LAW.items())
+        and prompts["irrelevant_range"] <= 0.5
+        and prompts["outlier_size"] > 0
+        and not isinstance(prompts["tasks"], list)
+        and (learner.start or 0.2) <= 0.2
+        and not learner.law.model_dump(exclude_none=True)
+    )
+
+
+def theorem_covers(place: Place, learner: Trained) -> bool:
+    """Whether the theorems are about the training of this learner and the inputs of this test law, on which there is no
+    noise, and outliers of some size."""
+    tested = not setting(place, "input_noise") and setting(place, "outlier_size") != 0
+    return tested and training_covered(place.config["prompts"], learner.section)
+
+
+def outliers_covered(place: Place) -> bool:
+    """Whether every test outlier has a positive sum of coefficients, as the theorem asks."""
+    coefficients = _coefficients(place)
+    return coefficients is None or all(sum(row) > 0 for row in coefficients)
+
+
+def is_published(place: Place, learner: Trained, fraction: float) -> bool:
+    """Whether a published number is of this setting, as far as it is printed: sizes, lengths, training law with p_a =
+    ``fraction``, one step size for all weights, K' above 1, and test outliers. Not told are kappa_a', the value of K',
+    the step size and the wiring of several layers."""
+    prompts = place.config["prompts"]
+    lengths = {setting(place, "num_examples"), learner.section.training.num_examples}
+    steps = learner.section.training
+    named = place.config["axes"]["outlier_vectors"]
+    vectors = (named or {}).get(setting(place, "outlier_vectors"), {}) if named else place.config["test"]
+    return (
+        theorem_covers(place, learner)
+        and all(prompts[key] == value for key, value in _SIZES.items())
+        and prompts["outlier_norm"] in (None, prompts["norm"])
+        and learner.fraction == fraction
+        and lengths == {_LENGTH}
+        and (learner.section.kind != "gated" or steps.gate_learning_rate == steps.learning_rate)
+        and (setting(place, "irrelevant_range") or 0) > 1
+        and not vectors.get("orthogonal")
+        and _coefficients(place) == PAPER_COEFFICIENTS
+    )
+
+
+def not_learned(results: Results | None, place: Place, learner: Trained) -> str:
+    """A sentence where the training of ``learner`` at this place reached no small loss; empty where it did."""
+    if results is None:
+        return ""
+    table = results.summary
+    rows = table[(table["metric"] == TRAINING_LOSS) & (table["learner"] == learner.name)]
+    for column, value in place.key.items():
+        if column != ALPHA and column in rows and rows[column].notna().any():
+            rows = rows[rows[column].isna() if value is None else rows[column] == value]
+    reason = unlearned(rows, learner.name)
+    return f" {reason}" if reason else ""
+
+
+def _coefficients(place: Place) -> list[list[float]] | None:
+    named: dict[str, Any] | None = place.config["axes"]["outlier_vectors"]
+    if not named:
+        return place.config["test"]["coefficients"]
+    chosen = setting(place, "outlier_vectors")
+    return named[chosen]["coefficients"] if chosen in named else [[0.0]]

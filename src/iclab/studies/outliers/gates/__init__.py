@@ -1,0 +1,1 @@
+"""Gate values of outliers and of clean examples."""

@@ -1,0 +1,118 @@
+"""What the gates of a trained model leave of outliers and of clean examples, by their distance from the query.
+
+Source: arXiv 2510.00399: ``G <= O(1/poly(M1))`` on outliers, and ``G >= Theta(2^-(j-1))`` on the j-th nearest clean
+example.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from iclab.config.limits import check_duration
+from iclab.errors import InputError
+from iclab.experiments.kind import Config, ExperimentKind
+from iclab.experiments.sections.outliers import AttentionLearner, OutlierPromptsSection, Size, TestLaw
+from iclab.experiments.sections.single_index import check_prompts_fit
+from iclab.studies.outliers.names import TRAINING_LOSS
+
+if TYPE_CHECKING:
+    from iclab.evaluation import Measurement
+
+
+class OutlierGatesConfig(Config):
+    """Gated learners, looked at under one test law with outliers of several sizes (kappa_a').
+
+    The decay is fitted on the nearest ``fitted`` clean examples.
+    """
+
+    seed: int = Field(0, ge=0)
+    prompts: OutlierPromptsSection = OutlierPromptsSection()
+    learners: dict[str, AttentionLearner] = Field({"mamba": AttentionLearner()}, min_length=1)
+    test: TestLaw = TestLaw(outlier_fraction=0.3)
+    outlier_sizes: list[Size] = Field([2.0, 4.0, 6.0], min_length=1)
+    num_prompts: int = Field(480, ge=8)
+    fitted: int = Field(8, ge=3)
+
+    def law(self, size: float) -> TestLaw:
+        """The test law with outliers of this size."""
+        return self.test.model_copy(update={"outlier_size": size})
+
+
+def run_cell(config: OutlierGatesConfig) -> list[Measurement]:
+    """Train every learner, then look at its gates on the same prompts for each size."""
+    import numpy as np
+    import torch
+
+    from iclab.evaluation import Measurement
+    from iclab.prompts import Stream
+    from iclab.studies.outliers.gates.measure import gate_measurements
+
+    law = config.prompts.build(config.seed)
+    stream = Stream(config.seed).child("evaluation")
+    batches = {
+        size: config.law(size).build(law).sample(stream, config.num_prompts, config.test.num_examples)
+        for size in config.outlier_sizes
+    }
+    measured: list[Measurement] = []
+    for section in config.learners.values():
+        model, record = section.fit(config.prompts, config.seed)
+        measured.append(Measurement(section.name, TRAINING_LOSS, np.array([[record.final_loss]])))
+        for size, batch in batches.items():
+            with torch.no_grad():
+                _, attention = model(batch, return_attention=True)
+            log_gates = attention.log_gates[:, :, 0]
+            measured.extend(gate_measurements(section.name, log_gates, batch.example_outliers, size, config.fitted))
+    return measured
+
+
+def check(config: OutlierGatesConfig) -> None:
+    """Refuse what the types allow and the mathematics does not."""
+    names = [section.name for section in config.learners.values()]
+    if len(set(names)) < len(names):
+        raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
+    depth = max(section.depth for section in config.learners.values())
+    readers = 1 if depth == 1 else config.test.num_examples
+    check_prompts_fit(
+        "num_prompts", config.num_prompts * readers, config.test.num_examples, config.prompts.ambient_dim + depth
+    )
+    check_duration("num_prompts", config.num_prompts, seconds(config))
+    law = config.prompts.build(config.seed)
+    for key, section in config.learners.items():
+        if section.kind != "gated":
+            raise InputError(f"learners.{key}.kind is {section.kind!r}, which has no gates; expected 'gated'")
+        section.check(f"learners.{key}", config.prompts, config.seed)
+    sizes = config.outlier_sizes
+    if len(set(sizes)) < len(sizes):
+        raise InputError(f"outlier_sizes are {sizes}; expected distinct sizes")
+    if config.test.outlier_size != TestLaw().outlier_size:
+        raise InputError(
+            f"test.outlier_size is {config.test.outlier_size:g} and changes nothing: outlier_sizes, here {sizes}, "
+            "decides; leave it out and set outlier_sizes"
+        )
+    if not 0 < config.test.outlier_fraction < 1:
+        raise InputError(
+            f"test.outlier_fraction is {config.test.outlier_fraction:g}; expected a number between 0 and 1, since "
+            "outliers are compared with clean examples"
+        )
+    if config.fitted > config.test.num_examples * (1 - config.test.outlier_fraction):
+        raise InputError(
+            f"fitted is {config.fitted} and a context holds about "
+            f"{config.test.num_examples * (1 - config.test.outlier_fraction):.3g} clean examples; expected no more"
+        )
+    for size in sizes:
+        try:
+            config.law(size).build(law)
+        except InputError as error:
+            raise InputError(f"test: {error}") from None
+
+
+def seconds(config: OutlierGatesConfig) -> float:
+    """Rough CPU seconds of a cell."""
+    tokens = config.num_prompts * config.test.num_examples * len(config.outlier_sizes)
+    depth = sum(section.depth for section in config.learners.values())
+    return 0.3 + tokens * depth * 2e-5 + sum(s.seconds(config.prompts) for s in config.learners.values())
+
+
+KIND = ExperimentKind(OutlierGatesConfig, run_cell, seconds, "iclab.studies.outliers.gates.report:summarise", check)

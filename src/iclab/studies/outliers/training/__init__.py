@@ -1,0 +1,1 @@
+"""Attention and loss while models are trained on outlier prompts."""

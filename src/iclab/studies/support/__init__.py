@@ -1,0 +1,1 @@
+"""Recovery of the support by Stage I."""
