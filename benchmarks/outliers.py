@@ -20,10 +20,10 @@ def run() -> list[dict[str, object]]:
 
 
 def _training(gated: bool) -> dict[str, object]:
-    law = OutlierClassification(outlier_fraction=0.6)
+    distribution = OutlierClassification(outlier_fraction=0.6)
 
     def ours() -> None:
-        hinge_sgd(GatedLinearAttention(30, gated=gated, stream=STREAM), law, stream=STREAM, steps=STEPS)
+        hinge_sgd(GatedLinearAttention(30, gated=gated, stream=STREAM), distribution, stream=STREAM, steps=STEPS)
 
     def plain() -> None:
         start = GatedLinearAttention(30, gated=gated, stream=STREAM)
@@ -31,7 +31,7 @@ def _training(gated: bool) -> dict[str, object]:
         rates = [0.2 if weight.ndim == 1 else 0.02 for weight in weights]
         optimiser = torch.optim.SGD([{"params": [w], "lr": rate} for w, rate in zip(weights, rates, strict=True)])
         for step in range(STEPS):
-            batch = law.sample(STREAM.child("train"), 64, 20, start=64 * step)
+            batch = distribution.sample(STREAM.child("train"), 64, 20, start=64 * step)
             loss = (1 - batch.query_labels * _outputs(weights, batch)).clamp(min=0).mean()
             optimiser.zero_grad()
             loss.backward()

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.studies.error.comparisons import Comparison, twins_of
 from iclab.studies.error.config import ErrorConfig
 from iclab.studies.error.gate_claim import Twins, gate_findings
@@ -91,11 +91,11 @@ def test_only_models_that_differ_in_the_gate_alone_are_twins(model: dict, rival:
         "prompts": {"link": "he3"},
         "learners": {"model": _learner(**model), "rival": _learner(role="ablation", **rival)},
     }
-    place = Place("r = 2", {}, pd.DataFrame(), config)
+    point = GridPoint("r = 2", {}, pd.DataFrame(), config)
     rows = [_row(0.4).copy(), _row(1.0).copy()]
     for row, name in zip(rows, ("model", "rival"), strict=True):
         row["learner"] = name
-    comparison = Comparison(place, "rival", 256, *rows, gap=None, zero=1.0)  # type: ignore[arg-type]
+    comparison = Comparison(point, "rival", 256, *rows, gap=None, zero=1.0)  # type: ignore[arg-type]
     twins, findings = twins_of([comparison])
     if why:
         assert twins == []

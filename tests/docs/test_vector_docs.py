@@ -23,6 +23,6 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_the_page_names_every_argument():
     named = set(re.findall(r"`(\w+)`", PAGE.read_text(encoding="utf-8")))
-    for law in (OutlierClassification, VectorClassification):
-        arguments = set(inspect.signature(law).parameters) - {"vectors", "classes", "target_label", "seed"}
+    for distribution in (OutlierClassification, VectorClassification):
+        arguments = set(inspect.signature(distribution).parameters) - {"vectors", "classes", "target_label", "seed"}
         assert arguments <= named

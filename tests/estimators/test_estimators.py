@@ -39,8 +39,8 @@ LEARNING = [learner for learner in ALL if not isinstance(learner, Zero)]
 
 def draw(batch: int, count: int, queries: int, dim: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Prompts:
     """Prompts whose query labels are NaN, so that an estimator that peeks is found out."""
-    law = SingleIndex(dim, dim, "he2", noise=0.3)
-    prompts = law.sample(Stream(seed).child("estimators"), batch, count, queries, dtype=dtype)
+    distribution = SingleIndex(dim, dim, "he2", noise=0.3)
+    prompts = distribution.sample(Stream(seed).child("estimators"), batch, count, queries, dtype=dtype)
     labels = prompts.labels.clone()
     labels[:, count:] = torch.nan
     return dataclasses.replace(prompts, labels=labels, targets=None)

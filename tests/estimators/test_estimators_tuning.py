@@ -129,10 +129,10 @@ def _he3_curve(
     bandwidths: list[float], penalties: list[float], sizes: list[int], num_prompts: int
 ) -> tuple[Tuned, list[float]]:
     """The tuned kernel and its squared error at each size, in units of the label variance."""
-    law = SingleIndex(12, 8, "he3", support=range(2, 10))
-    grid = [KernelRidge("rbf", p, bandwidth=b, coordinates=law.support) for b in bandwidths for p in penalties]
+    distribution = SingleIndex(12, 8, "he3", support=range(2, 10))
+    grid = [KernelRidge("rbf", p, bandwidth=b, coordinates=distribution.support) for b in bandwidths for p in penalties]
     longest = max(sizes)
-    tuned = tune(grid, law.sample(Stream(0).child("tuning"), 24, longest, 128, dtype=torch.float64), sizes)
-    prompts = law.sample(Stream(0).child("evaluation"), num_prompts, longest, 256, dtype=torch.float64)
+    tuned = tune(grid, distribution.sample(Stream(0).child("tuning"), 24, longest, 128, dtype=torch.float64), sizes)
+    prompts = distribution.sample(Stream(0).child("evaluation"), num_prompts, longest, 256, dtype=torch.float64)
     squared = (tuned.predict_at(prompts, sizes) - prompts.query_targets).square().mean((1, 2))
     return tuned, (squared / prompts.query_targets.square().mean()).tolist()

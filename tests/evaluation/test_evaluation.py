@@ -246,9 +246,9 @@ def test_alignment_of_a_state_that_is_known():
 
 
 def test_alignment_of_the_model_is_the_exact_one():
-    law = SingleIndex(6, 3, "he3", 0.1)
+    distribution = SingleIndex(6, 3, "he3", 0.1)
     model = OneLayerMamba(6, 4, rho=0.5, b=-7.0)
-    samples = alignment(model, law.sample(STREAM.child("exact"), 8000, 100), law.support)
+    samples = alignment(model, distribution.sample(STREAM.child("exact"), 8000, 100), distribution.support)
     exact = GateMoments("he3", 0.1, 0.5, -7.0, 100)
     for degree in (1, 2):
         a, e = samples.samples(degree)
@@ -297,28 +297,28 @@ def test_readout_error_is_the_error_of_the_conditional_mean(link, cosine):
 
 @pytest.mark.parametrize("link", ["he3", "tanh"])
 def test_the_oracle_errs_as_it_expects(link):
-    law = SingleIndex(6, 3, make_link(link, standardise=True))
+    distribution = SingleIndex(6, 3, make_link(link, standardise=True))
     model = OneLayerMamba(6, 4, rho=0.8, b=-5.0)
-    oracle = DirectionReadout(model, law, STREAM.child("calibration"), [20, 200], num_tasks=2048)
+    oracle = DirectionReadout(model, distribution, STREAM.child("calibration"), [20, 200], num_tasks=2048)
     for count in (20, 200):
-        p = law.sample(STREAM.child("test"), 1500, count, 8)
+        p = distribution.sample(STREAM.child("test"), 1500, count, 8)
         errors = ((oracle.predict(p) - p.query_targets) ** 2).mean(1).double()
         spread = float(errors.std()) / 1500**0.5
         # The calibration is itself a sample of the same size.
         assert abs(float(errors.mean()) - oracle.expected_error(count)) < 5 * 1.5 * spread
         # Told the cosine of each prompt one does better on average: Jensen.
-        cosine = alignment(model, p, law.support).cosine(1)
-        assert readout_error(law.link, cosine).mean() < oracle.expected_error(count) + 5 * spread
+        cosine = alignment(model, p, distribution.support).cosine(1)
+        assert readout_error(distribution.link, cosine).mean() < oracle.expected_error(count) + 5 * spread
     assert oracle.expected_error(200) < oracle.expected_error(20)
     # Without examples, the mean label.
-    assert float(oracle.predict(law.sample(STREAM, 3, 0, 2)).abs().max()) < 1e-12
+    assert float(oracle.predict(distribution.sample(STREAM, 3, 0, 2)).abs().max()) < 1e-12
 
 
 def test_the_oracle_refuses_what_it_does_not_understand():
     model = OneLayerMamba(6, 4)
-    for law in (SingleIndex(6, 2, rotation="random"), SingleIndex(6, 2, inputs="uniform")):
+    for distribution in (SingleIndex(6, 2, rotation="random"), SingleIndex(6, 2, inputs="uniform")):
         with pytest.raises(InputError, match="oracle"):
-            DirectionReadout(model, law, STREAM, [8])
+            DirectionReadout(model, distribution, STREAM, [8])
     with pytest.raises(InputError, match="calibrate"):
         DirectionReadout(model, SingleIndex(6, 2), STREAM, [0])
     with pytest.raises(InputError, match="expected one of"):

@@ -12,28 +12,28 @@ STREAM = Stream(5).child("readout")
 TASKS, QUERIES = 256, 3000
 
 
-def with_queries(law: SingleIndex, context: Prompts) -> Prompts:
+def with_queries(distribution: SingleIndex, context: Prompts) -> Prompts:
     """The same contexts with many fresh queries."""
     assert context.directions is not None
-    shape = (context.batch_size, QUERIES, law.ambient_dim)
+    shape = (context.batch_size, QUERIES, distribution.ambient_dim)
     x = torch.randn(shape, generator=STREAM.at(1), dtype=torch.float64)
-    y = law.link((x @ context.directions[:, :, None])[..., 0])
+    y = distribution.link((x @ context.directions[:, :, None])[..., 0])
     inputs, labels = torch.cat([context.inputs, x], 1), torch.cat([context.labels, y], 1)
     return Prompts(inputs, labels, context.num_examples, labels, context.directions)
 
 
 @pytest.mark.parametrize("name", ["tanh", "he3", "relu", "he2(z)+he3(z)", "3+sin(z)"])
 def test_the_measured_error_is_the_expected_one(name: str) -> None:
-    law = SingleIndex(5, 3, name, 0.2)
+    distribution = SingleIndex(5, 3, name, 0.2)
     model = OneLayerMamba(5, 2, gate="mamba", rho=0.5, b=-5.0, dtype=torch.float64)
     count = 12
     # Drawn as the calibration draws them, in the same dtype: the same contexts.
-    prompts = with_queries(law, law.sample(STREAM.child("tasks"), TASKS, count, 0).to(torch.float64))
-    oracle = DirectionReadout(model, law, STREAM.child("tasks"), [count], num_tasks=TASKS)
-    predicted, target = (v.numpy() - law.link.mean for v in (oracle.predict(prompts), prompts.query_targets))
+    prompts = with_queries(distribution, distribution.sample(STREAM.child("tasks"), TASKS, count, 0).to(torch.float64))
+    oracle = DirectionReadout(model, distribution, STREAM.child("tasks"), [count], num_tasks=TASKS)
+    predicted, target = (v.numpy() - distribution.link.mean for v in (oracle.predict(prompts), prompts.query_targets))
     # The error less Var g: (g - E g)^2 is heavy-tailed, the same for every readout, and known on average.
     excess = predicted**2 - 2 * predicted * target
-    expected = oracle.expected_error(count) - law.link.variance
+    expected = oracle.expected_error(count) - distribution.link.variance
     # Given its tasks, the mean over queries is the conditional expectation plus sampling noise within prompts.
     error = np.sqrt(excess.var(1).mean() / excess.size)
     assert abs(excess.mean() - expected) < 4.5 * error

@@ -19,8 +19,10 @@ LAW = OutlierClassification(8, 3, 2, 2, irrelevant_range=1.5, seed=2)
 RADIUS = 3.0
 
 
-def prompts(count: int = 12, examples: int = 6, queries: int = 1, law: OutlierClassification = LAW) -> OutlierPrompts:
-    return law.sample(Stream(1).child("test"), count, examples, queries, dtype=torch.float64)
+def prompts(
+    count: int = 12, examples: int = 6, queries: int = 1, distribution: OutlierClassification = LAW
+) -> OutlierPrompts:
+    return distribution.sample(Stream(1).child("test"), count, examples, queries, dtype=torch.float64)
 
 
 def model(gated: bool, dim: int = 8) -> GatedLinearAttention:
@@ -59,8 +61,8 @@ def test_the_search_finds_the_optimum_that_is_known_and_random_directions_do_not
 
 
 def test_the_search_is_as_good_as_a_dense_grid_where_gates_make_the_margin_crooked():
-    law = OutlierClassification(3, 2, 0, 1, seed=1)
-    gated, p = model(gated=True, dim=3), prompts(4, 3, law=law)
+    distribution = OutlierClassification(3, 2, 0, 1, seed=1)
+    gated, p = model(gated=True, dim=3), prompts(4, 3, distribution=distribution)
     radius = 4.0
     axis = torch.linspace(-radius, radius, 41, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis, axis)
@@ -70,15 +72,15 @@ def test_the_search_is_as_good_as_a_dense_grid_where_gates_make_the_margin_crook
     )
     found = worst_outliers(gated, p, radius, stream=STREAM, restarts=4, steps=60)
     for row in range(p.batch_size):
-        for place in range(3):
+        for position in range(3):
             inputs = p.inputs[row].repeat(len(grid), 1, 1)
-            inputs[:, place] += grid
+            inputs[:, position] += grid
             labels = p.labels[row].repeat(len(grid), 1)
-            labels[:, place] *= -1
+            labels[:, position] *= -1
             with torch.no_grad():
                 margins = gated(Prompts(inputs, labels, 3, trusted=True))[:, 0] * p.query_targets[row, 0]
             least = float(margins.min())
-            assert float(found.margins[place, row]) <= least + 1e-3 * (1 + abs(least))
+            assert float(found.margins[position, row]) <= least + 1e-3 * (1 + abs(least))
 
 
 @pytest.mark.parametrize("learner", ["one layer", "stack"])
@@ -86,9 +88,9 @@ def test_what_is_found_keeps_its_bounds_and_is_what_the_model_says(learner: str)
     p = prompts()
     attacked = model(gated=True) if learner == "one layer" else AttentionStack(8, "gated", 2, dtype=torch.float64)
     before = [parameter.detach().clone() for parameter in attacked.parameters()]
-    found = worst_outliers(attacked, p, RADIUS, stream=STREAM, places=[0, 3, 5], steps=8, restarts=2)
+    found = worst_outliers(attacked, p, RADIUS, stream=STREAM, positions=[0, 3, 5], steps=8, restarts=2)
     assert float(found.changes.norm(dim=-1).max()) <= RADIUS * (1 + 1e-9)
-    starts = worst_outliers(attacked, p, RADIUS, stream=STREAM, places=[0, 3, 5], steps=0, restarts=2)
+    starts = worst_outliers(attacked, p, RADIUS, stream=STREAM, positions=[0, 3, 5], steps=0, restarts=2)
     assert bool((found.margins <= starts.margins).all())
     assert bool((found.margins < starts.margins).any())
     changed = found.applied(p)
@@ -154,9 +156,9 @@ def test_a_model_that_looks_at_no_input_is_left_where_it_starts():
     [
         ({"radius": 0.0}, "radius is 0.0; expected a finite number > 0"),
         ({"radius": float("nan")}, "radius is nan"),
-        ({"places": [0, 6]}, "a place is 6; expected an integer in \\[0, 5\\]"),
-        ({"places": []}, "places are \\[\\]; expected at least one"),
-        ({"places": [1, 1]}, "and none twice"),
+        ({"positions": [0, 6]}, "a position is 6; expected an integer in \\[0, 5\\]"),
+        ({"positions": []}, "positions are \\[\\]; expected at least one"),
+        ({"positions": [1, 1]}, "and none twice"),
         ({"label_rule": "wrong"}, "label_rule"),
         ({"steps": -1}, "steps is -1"),
         ({"restarts": 0}, "restarts is 0"),
@@ -191,4 +193,4 @@ def test_the_example_of_the_page_runs():
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     names: dict = {}
     exec(example, names)
-    assert names["found"].places.tolist() == list(range(10))
+    assert names["found"].positions.tolist() == list(range(10))

@@ -20,8 +20,10 @@ TEST = TRAINING.replace(
 )
 
 
-def draw(law: OutlierClassification = TRAINING, count: int = 40, examples: int = 7, queries: int = 2) -> OutlierPrompts:
-    return law.sample(STREAM, count, examples, queries, dtype=torch.float64)
+def draw(
+    distribution: OutlierClassification = TRAINING, count: int = 40, examples: int = 7, queries: int = 2
+) -> OutlierPrompts:
+    return distribution.sample(STREAM, count, examples, queries, dtype=torch.float64)
 
 
 def clean_targets(p: OutlierPrompts) -> torch.Tensor:

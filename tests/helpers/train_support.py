@@ -47,7 +47,7 @@ def build(seed: int = 0, **options: Any) -> Correlation:
         return Correlation(**options)
 
 
-def law(**options: Any) -> SingleIndex:
+def distribution(**options: Any) -> SingleIndex:
     """Noisy linear regression in context."""
     values: dict[str, Any] = {"link": "he1", "noise": 0.1, **options}
     return SingleIndex(DIM, 3, **values)
@@ -86,7 +86,7 @@ EVERYTHING: dict[str, Any] = {
 
 def run(model: nn.Module | None = None, **changes: Any) -> tuple[Any, TrainRecord]:
     """Train a fresh model on the shared settings with some of them changed."""
-    prompts = changes.pop("prompts", None) or law()
+    prompts = changes.pop("prompts", None) or distribution()
     return train(model or build(), prompts, **{**SHORT, **changes})
 
 

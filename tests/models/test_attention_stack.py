@@ -132,21 +132,21 @@ def test_starting_values():
 
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_all_mixers_learn(mixer):
-    law = OutlierClassification(8, 2, 2, 1, outlier_fraction=0.3)
+    distribution = OutlierClassification(8, 2, 2, 1, outlier_fraction=0.3)
     model = AttentionStack(8, mixer, 3, stream=STREAM)
-    _, record = hinge_sgd(model, law, stream=STREAM, num_examples=8, steps=100, batch_size=16, log_every=5)
+    _, record = hinge_sgd(model, distribution, stream=STREAM, num_examples=8, steps=100, batch_size=16, log_every=5)
     assert record.gradients == "autograd"
     assert record.final_loss < 0.3 * record.windows[0].loss
 
 
 def test_the_start_of_linear_attention_is_small_because_plain_sgd_diverges_from_the_papers():
     """At the paper's sizes, with three layers."""
-    law = OutlierClassification(outlier_fraction=0.4)
+    distribution = OutlierClassification(outlier_fraction=0.4)
     arguments: dict[str, Any] = {"stream": STREAM, "steps": 40, "log_every": 10}
     with pytest.raises(NonFiniteLossError) as error:
-        hinge_sgd(AttentionStack(30, "linear", 3, start=0.2), law, **arguments)
+        hinge_sgd(AttentionStack(30, "linear", 3, start=0.2), distribution, **arguments)
     assert error.value.step < 10
-    _, record = hinge_sgd(AttentionStack(30, "linear", 3), law, **arguments)
+    _, record = hinge_sgd(AttentionStack(30, "linear", 3), distribution, **arguments)
     assert record.final_loss < 0.1
 
 

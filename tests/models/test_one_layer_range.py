@@ -7,7 +7,7 @@ import torch
 
 from iclab.errors import InputError
 from iclab.models import OneLayerMamba
-from iclab.prompts import InputLaw, Prompts, SingleIndex, Stream
+from iclab.prompts import InputDistribution, Prompts, SingleIndex, Stream
 
 GATES = pytest.mark.parametrize("gate", ["mamba", "no_decay", "linear"])
 
@@ -109,10 +109,10 @@ def test_parameters_beyond_memory_are_refused_before_they_are_made(monkeypatch: 
 @pytest.mark.parametrize("df", [float("inf"), float("nan"), 2.0, "5", None, True])
 def test_degrees_of_freedom_are_finite_and_above_two(df) -> None:
     with pytest.raises(InputError, match="df is"):
-        InputLaw("student_t", df=df)
+        InputDistribution("student_t", df=df)
 
 
 def test_student_inputs_with_many_degrees_of_freedom_are_nearly_gaussian() -> None:
-    law = SingleIndex(4, 2, "tanh", inputs=InputLaw("student_t", df=1e300))
-    x = law.sample(Stream(0), 64, 100, 1, dtype=torch.float64).inputs
+    distribution = SingleIndex(4, 2, "tanh", inputs=InputDistribution("student_t", df=1e300))
+    x = distribution.sample(Stream(0), 64, 100, 1, dtype=torch.float64).inputs
     assert float((x**4).mean()) == pytest.approx(3.0, abs=0.2)

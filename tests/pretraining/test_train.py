@@ -19,14 +19,14 @@ from iclab.pretraining.curriculum import Curriculum, Ramp
 from iclab.pretraining.phases import Plan
 from iclab.pretraining.schedule import LearningRate
 from iclab.prompts import Prompts, SingleIndex, Stream
-from train_support import DIM, EVERYTHING, SHORT, Correlation, build, law, run, weights
+from train_support import DIM, EVERYTHING, SHORT, Correlation, build, distribution, run, weights
 
 
 def by_hand(model: Correlation, optimiser: torch.optim.Optimizer, steps: int, **options: float) -> list[float]:
     """The loop that `train` stands for: batches from the stream by `sample`, the loss as a mean, plain torch."""
     losses = []
     for step in range(steps):
-        batch = law().sample(Stream(3).child("train"), 16, 6, 0, start=16 * step)
+        batch = distribution().sample(Stream(3).child("train"), 16, 6, 0, start=16 * step)
         loss = nn.functional.mse_loss(model.prefixes(batch), batch.labels)
         optimiser.zero_grad()
         loss.backward()
@@ -76,7 +76,7 @@ def test_a_models_own_groups_are_used():
 
 def test_loss_on_queries():
     _, record = run(loss_on="queries", num_queries=3, steps=1, log_every=1)
-    batch = law().sample(Stream(3).child("train"), 16, 6, 3)
+    batch = distribution().sample(Stream(3).child("train"), 16, 6, 3)
     expected = (build().queries(batch) - batch.query_labels).square().mean().detach()
     assert record.metrics[0]["loss"] == pytest.approx(float(expected), rel=1e-6)
 
@@ -95,7 +95,7 @@ def test_split_changes_only_rounding():
 
 @pytest.mark.parametrize(("accumulate", "size"), [(1, 1), (2, 1), (1, 3), (2, 2), (1, 5)])
 def test_parts_of_a_batch_join_to_the_batch(accumulate: int, size: int):
-    plan, stream = Plan(law(), 6, 10, Curriculum()), Stream(1)
+    plan, stream = Plan(distribution(), 6, 10, Curriculum()), Stream(1)
     parts = [
         part
         for rank in range(size)
@@ -103,7 +103,7 @@ def test_parts_of_a_batch_join_to_the_batch(accumulate: int, size: int):
     ]
     assert len(parts) == accumulate * size
     assert torch.equal(
-        Prompts.cat([part.prompts for part in parts]).inputs, law().sample(stream, 40, 6, 1, start=280).inputs
+        Prompts.cat([part.prompts for part in parts]).inputs, distribution().sample(stream, 40, 6, 1, start=280).inputs
     )
     assert parts[0].first_chunk == 35
 
@@ -168,7 +168,7 @@ def test_average_is_returned_and_evaluated():
     plain, other = run(evaluate_every=24)
     assert [line["loss"] for line in record.metrics] == [line["loss"] for line in other.metrics]
     assert not torch.equal(weights(model), weights(plain))
-    batch = law().sample(Stream(3).child("evaluation"), 256, 6, 0)
+    batch = distribution().sample(Stream(3).child("evaluation"), 256, 6, 0)
     for trained, seen in ((model, record), (plain, other)):
         errors = (trained.prefixes(batch) - batch.labels).square().detach()
         assert seen.metrics[-1]["evaluation"]["loss"] == pytest.approx(float(errors.mean()), rel=1e-5)

@@ -13,7 +13,7 @@ from iclab.lock import LOCK, locked
 from iclab.pretraining import Curriculum, Ramp, load_checkpoint
 from iclab.pretraining.checkpoint import Checkpoint
 from iclab.prompts import Stream
-from train_support import CURRICULUM, EVERYTHING, Correlation, build, law, run, weights
+from train_support import CURRICULUM, EVERYTHING, Correlation, build, distribution, run, weights
 
 FASTER = Curriculum(**{**dict(CURRICULUM.ramps), "num_examples": Ramp(2, 6, 2, 4)})
 LAST = "step-000000024.safetensors"
@@ -153,9 +153,9 @@ def test_a_file_of_something_else(folder):
             {"loss_on": "queries", "optimiser": "adam"},
             "loss_on is prefixes there and queries here, optimiser is adamw there",
         ),
-        ({"prompts": law(support=(0, 1, 2))}, "prompts.support is [0, 1, 3] there and [0, 1, 2] here"),
-        ({"prompts": law(link="he2")}, "prompts.link.name is he1 there and he2 here"),
-        ({"prompts": law(inputs="uniform")}, "prompts.inputs.kind is gaussian there and uniform here"),
+        ({"prompts": distribution(support=(0, 1, 2))}, "prompts.support is [0, 1, 3] there and [0, 1, 2] here"),
+        ({"prompts": distribution(link="he2")}, "prompts.link.name is he1 there and he2 here"),
+        ({"prompts": distribution(inputs="uniform")}, "prompts.inputs.kind is gaussian there and uniform here"),
     ],
 )
 def test_other_settings(folder, change, message: str):

@@ -11,8 +11,8 @@ from iclab.errors import InputError
 from iclab.links import make_link
 from iclab.pretraining import Curriculum, Ramp, adjusted
 from iclab.pretraining.phases import Plan
-from iclab.prompts import InputLaw, SingleIndex, Stream
-from train_support import CURRICULUM, DIM, build, law, run
+from iclab.prompts import InputDistribution, SingleIndex, Stream
+from train_support import CURRICULUM, DIM, build, distribution, run
 
 
 def tensor(value: torch.Tensor | None) -> torch.Tensor:
@@ -47,7 +47,7 @@ def test_fractions_reach_the_end_in_whole_stairs():
 
 
 def test_phases_agree_with_the_step():
-    plan = Plan(law(), 6, 24, CURRICULUM)
+    plan = Plan(distribution(), 6, 24, CURRICULUM)
     assert [phase.start for phase in plan.phases] == [0, 5, 7, 8, 9, 10, 14, 16, 18]
     assert [plan.at(step).num_examples for step in (0, 4, 5, 9, 10, 23)] == [2, 2, 4, 4, 6, 6]
     for step in range(24):
@@ -61,7 +61,7 @@ def test_phases_agree_with_the_step():
 @pytest.mark.parametrize("covariance", [None, ((2.0, 0.5, 0, 0), (0.5, 1.0, 0.3, 0), (0, 0.3, 1.0, 0), (0, 0, 0, 1.0))])
 def test_active_dimensions(covariance):
     """Inputs beyond the active coordinates are zero, the support lies within, and labels follow from what is shown."""
-    full = SingleIndex(4, 2, "he3", support=(3, 1), inputs=InputLaw(covariance=covariance))
+    full = SingleIndex(4, 2, "he3", support=(3, 1), inputs=InputDistribution(covariance=covariance))
     shown = []
     for active in (2, 3, 4):
         prompts = adjusted(full, {"ambient_dim": active}).sample(Stream(0), 512, 5, 1, dtype=torch.float64)
@@ -97,7 +97,7 @@ def test_intrinsic_dimensions_of_a_rotated_support():
 
 
 def test_noise():
-    noisy = law(noise=0.4)
+    noisy = distribution(noise=0.4)
     prompts = adjusted(noisy, {"noise": 0.25}).sample(Stream(0), 16, 3, dtype=torch.float64)
     torch.testing.assert_close(
         (prompts.labels - tensor(prompts.targets)).abs(), torch.full((16, 4), 0.25, dtype=torch.float64)
@@ -179,7 +179,7 @@ def test_wrong_curricula(ramps: dict[str, Ramp], message: str, tmp_path):
         ((2, 6, 1, 0), "every of a ramp is 0"),
         ((2, float("inf"), 1, 5), "stop of a ramp is inf"),
         (("2", 6, 1, 5), "start of a ramp is '2'"),
-        ((0, 1, 1e-6, 5), "has 1000000 stairs; expected at most 10000"),
+        ((0, 1, 1e-6, 5), "has 1000000 steps; expected at most 10000"),
     ],
 )
 def test_wrong_ramps(numbers: tuple, message: str):

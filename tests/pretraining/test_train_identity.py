@@ -16,10 +16,10 @@ from iclab.links import make_link
 from iclab.pretraining import load_checkpoint
 from iclab.pretraining.checkpoint import Checkpoint
 from iclab.pretraining.described import described
-from iclab.pretraining.identity import law_digest
+from iclab.pretraining.identity import distribution_digest
 from iclab.prompts import (
     CHUNK,
-    InputLaw,
+    InputDistribution,
     OutlierClassification,
     PromptDistribution,
     Prompts,
@@ -27,7 +27,7 @@ from iclab.prompts import (
     Stream,
     VectorClassification,
 )
-from train_support import EVERYTHING, build, law, run, weights
+from train_support import EVERYTHING, build, distribution, run, weights
 
 
 class Own(PromptDistribution):
@@ -58,14 +58,22 @@ class Exact(Own):
         (Own(), Exact(), "prompts.class is Own there and Exact here"),
         (Own(), Own(shift=1e-3), "its law of prompts draws other prompts"),
         (Exact(), Exact(shift=1e-9), "prompts.shift is 0.0 there and 1e-09 here"),
-        (law(noise=0.1), law(noise=0.101), "prompts.noise is 0.1 there and 0.101 here"),
-        (law(noise=0.1), law(noise=0.1 + 2**-56), "prompts.noise is 0.1 there and 0.10000000000000002 here"),
-        (law(), law(rotation="random"), "prompts.rotation is None there and random, of seed 0 here"),
-        (law(link=np.tanh), law(link=np.sin), "prompts.link.name is tanh there and sin here"),
-        (law(link=lambda z: z), law(link=lambda z: 1.001 * z), "its law of prompts draws other prompts"),
+        (distribution(noise=0.1), distribution(noise=0.101), "prompts.noise is 0.1 there and 0.101 here"),
         (
-            law(link=[0, 1]),
-            law(link=[0, 1, 1e-9]),
+            distribution(noise=0.1),
+            distribution(noise=0.1 + 2**-56),
+            "prompts.noise is 0.1 there and 0.10000000000000002 here",
+        ),
+        (distribution(), distribution(rotation="random"), "prompts.rotation is None there and random, of seed 0 here"),
+        (distribution(link=np.tanh), distribution(link=np.sin), "prompts.link.name is tanh there and sin here"),
+        (
+            distribution(link=lambda z: z),
+            distribution(link=lambda z: 1.001 * z),
+            "its law of prompts draws other prompts",
+        ),
+        (
+            distribution(link=[0, 1]),
+            distribution(link=[0, 1, 1e-9]),
             "prompts.link.coefficients is [0.0, 1.0] there and [0.0, 1.0, 1e-09] here",
         ),
     ],
@@ -141,7 +149,7 @@ def as_before(folder: Path, model: nn.Module) -> None:
 def test_checkpoints_of_earlier_versions_are_resumed(tmp_path: Path):
     run(folder=tmp_path, steps=8)
     as_before(tmp_path, build())
-    for other in (law(noise=0.101), law(link="he2"), law(support=(0, 1, 2))):
+    for other in (distribution(noise=0.101), distribution(link="he2"), distribution(support=(0, 1, 2))):
         with pytest.raises(InputError, match="its law of prompts draws other prompts"):
             run(prompts=other, folder=tmp_path)
     frozen = build()
@@ -171,9 +179,19 @@ def vectors(change: float = 0.0, **options) -> VectorClassification:
 @pytest.mark.parametrize(
     "laws",
     [
-        [law(), law(noise=0.1 + 1e-12), law(inputs="uniform"), law(seed=1), law(inputs=InputLaw(covariance=np.eye(4)))],
-        [law(rotation=np.eye(4)), law(rotation=-np.eye(4)), law(rotation="random")],
-        [law(link="relu(z)"), law(link=make_link(lambda z: z)), law(link=make_link(lambda z: z, breakpoints=[0.5]))],
+        [
+            distribution(),
+            distribution(noise=0.1 + 1e-12),
+            distribution(inputs="uniform"),
+            distribution(seed=1),
+            distribution(inputs=InputDistribution(covariance=np.eye(4))),
+        ],
+        [distribution(rotation=np.eye(4)), distribution(rotation=-np.eye(4)), distribution(rotation="random")],
+        [
+            distribution(link="relu(z)"),
+            distribution(link=make_link(lambda z: z)),
+            distribution(link=make_link(lambda z: z, breakpoints=[0.5])),
+        ],
         [OutlierClassification(8, 2, 2, 1), OutlierClassification(8, 2, 2, 1, outlier_fraction=0.1)],
         [OutlierClassification(8, 2, 2, 1), OutlierClassification(8, 2, 2, 1, norm=3 + 1e-9)],
         [OutlierClassification(8, 2, 2, 1, label_rule=r) for r in ("flipped", "random", lambda t, k, u: -t)],
@@ -182,16 +200,18 @@ def vectors(change: float = 0.0, **options) -> VectorClassification:
         [Exact(), Exact(shift=1e-9)],
     ],
 )
-def test_laws_that_differ_are_described_differently(laws: list[PromptDistribution]):
-    texts = [json.dumps(described(each), allow_nan=False) for each in laws]
+def test_laws_that_differ_are_described_differently(distributions: list[PromptDistribution]):
+    texts = [json.dumps(described(each), allow_nan=False) for each in distributions]
     assert len(set(texts)) == len(texts)
-    assert len({law_digest(each, Stream(0)) for each in laws}) == len(laws)
+    assert len({distribution_digest(each, Stream(0)) for each in distributions}) == len(distributions)
     assert all(len(text) < 2000 for text in texts)
 
 
 def test_equal_laws_are_described_equally():
     for make in (
-        functools.partial(SingleIndex, 5, 2, rotation="random", inputs=InputLaw("student_t", 4, np.eye(5) + 0.1)),
+        functools.partial(
+            SingleIndex, 5, 2, rotation="random", inputs=InputDistribution("student_t", 4, np.eye(5) + 0.1)
+        ),
         functools.partial(OutlierClassification, tasks=[(0, 1), (2, 3)], coefficients=[(1, 0, 2)]),
         functools.partial(vectors, triggered=VECTORS + 1),
     ):

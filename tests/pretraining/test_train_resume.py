@@ -16,7 +16,7 @@ import torch
 from iclab.errors import InputError
 from iclab.pretraining import load_checkpoint, train
 from iclab.prompts import Prompts
-from train_support import EVERYTHING, Correlation, build, law, run, timeless, weights
+from train_support import EVERYTHING, Correlation, build, distribution, run, timeless, weights
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -62,7 +62,7 @@ def work(folder: str, seed: int, pause: float, deadly: int, deadly_call: int) ->
         for name in ("fsync", "replace", "unlink"):
             setattr(os, name, deadly_form(getattr(os, name)))
         Path.unlink = deadly_form(Path.unlink)  # type: ignore[method-assign]
-    train(make(seed, pause, deadly), law(), folder=folder, **EVERYTHING)
+    train(make(seed, pause, deadly), distribution(), folder=folder, **EVERYTHING)
 
 
 def start(folder: Path, *, seed: int = 0, pause: float = 0.0, deadly: int = -1, deadly_call: int = 0):

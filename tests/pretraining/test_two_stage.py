@@ -18,8 +18,8 @@ BLIND = make_link("2*exp(-3/2)*sin(z)-sin(2*z)", standardise=True)  # degree-1 c
 SIZES: dict[str, Any] = {"num_examples": 64, "stage1_tasks": 400, "stage2_tasks": 400}
 
 
-def squared_error(model: OneLayerMamba, law: SingleIndex, count: int, prompts: int = 256) -> float:
-    test = law.sample(Stream(1).child("test"), prompts, count, 16)
+def squared_error(model: OneLayerMamba, distribution: SingleIndex, count: int, prompts: int = 256) -> float:
+    test = distribution.sample(Stream(1).child("test"), prompts, count, 16)
     return float(((model.predict(test) - test.query_targets) ** 2).mean())
 
 
@@ -107,12 +107,20 @@ def test_only_the_degrees_asked_for_are_kept(degrees):
 
 
 def test_the_gate_learns_what_no_gate_sees():
-    law = SingleIndex(16, 2, BLIND)
+    distribution = SingleIndex(16, 2, BLIND)
     errors = {}
     for gate in ("mamba", "linear"):
         model = OneLayerMamba(16, 512, gate=gate, rho=0.3, b=-15.0)
-        two_stage(model, law, stream=Stream(0), num_examples=512, stage1_tasks=6000, stage2_tasks=4000, start_scale=0.1)
-        errors[gate] = squared_error(model, law, 512)
+        two_stage(
+            model,
+            distribution,
+            stream=Stream(0),
+            num_examples=512,
+            stage1_tasks=6000,
+            stage2_tasks=4000,
+            start_scale=0.1,
+        )
+        errors[gate] = squared_error(model, distribution, 512)
     assert errors["mamba"] < 0.75
     assert errors["linear"] > 0.9
 

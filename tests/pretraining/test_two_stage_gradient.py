@@ -63,9 +63,9 @@ def test_the_model_itself_has_the_same_gradient(embedding):
 @pytest.mark.parametrize("tasks", [1, 5, 8, 63, 64, 65, 130])
 def test_the_streamed_mean_is_the_mean_over_the_tasks(tasks):
     model = make()
-    law = SingleIndex(5, 3, "tanh", 0.3)
-    p = law.sample(STREAM.child("tasks"), tasks, 30, 2, dtype=torch.float64)
-    gradient = gamma_gradient(model, law, STREAM.child("tasks"), tasks, 30, num_queries=2)
+    distribution = SingleIndex(5, 3, "tanh", 0.3)
+    p = distribution.sample(STREAM.child("tasks"), tasks, 30, 2, dtype=torch.float64)
+    gradient = gamma_gradient(model, distribution, STREAM.child("tasks"), tasks, 30, num_queries=2)
     torch.testing.assert_close(gradient.mean, by_autograd(model, p) / tasks, rtol=1e-9, atol=1e-12)
     assert gradient.num_tasks == tasks
     assert gradient.mean.dtype == torch.float64
@@ -74,13 +74,13 @@ def test_the_streamed_mean_is_the_mean_over_the_tasks(tasks):
 
 def test_the_gradient_does_not_depend_on_the_number_of_threads():
     model = make(dtype=torch.float32)
-    law = SingleIndex(5, 3, "tanh", 0.3)
+    distribution = SingleIndex(5, 3, "tanh", 0.3)
     before = torch.get_num_threads()
     results = []
     try:
         for threads in (1, 2, 2, 1):
             torch.set_num_threads(threads)
-            results.append(gamma_gradient(model, law, STREAM, 300, 50))
+            results.append(gamma_gradient(model, distribution, STREAM, 300, 50))
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -114,24 +114,24 @@ def test_labels_may_lie_in_the_inputs():
 
 def test_standard_errors_are_the_spread_over_seeds():
     model = make(d=4)
-    law = SingleIndex(4, 2, "tanh", 0.3)
-    runs = [gamma_gradient(model, law, STREAM.child(f"seed {seed}"), 320, 20) for seed in range(200)]
+    distribution = SingleIndex(4, 2, "tanh", 0.3)
+    runs = [gamma_gradient(model, distribution, STREAM.child(f"seed {seed}"), 320, 20) for seed in range(200)]
     spread = np.std([run.mean.numpy() for run in runs], axis=0, ddof=1)
     claimed = np.mean([run.standard_error.numpy() ** 2 for run in runs], axis=0) ** 0.5
     # Over 200 runs a standard deviation is known to 5 %, less well for heavy tails.
     assert np.all(np.abs(claimed / spread - 1) < 0.25)
     assert np.mean(claimed / spread) == pytest.approx(1, abs=0.06)
-    assert not gamma_gradient(model, law, STREAM, 64, 20).standard_error.any()
+    assert not gamma_gradient(model, distribution, STREAM, 64, 20).standard_error.any()
 
 
 def test_the_gradient_finds_the_support_and_its_sign():
     """The mean of f * grad f on coordinate i is gamma_i E[S_i^2] > 0 times the head's slope: larger inside."""
-    law = SingleIndex(6, 2, "tanh", support=[1, 4])
+    distribution = SingleIndex(6, 2, "tanh", support=[1, 4])
     model = OneLayerMamba(6, 64, embedding="identity", gate="linear", dtype=torch.float64)
     model.draw_head(STREAM)
     with torch.no_grad():
         model.a2.fill_(1 / 64)
-    gradient = gamma_gradient(model, law, STREAM.child("support"), 3000, 100)
+    gradient = gamma_gradient(model, distribution, STREAM.child("support"), 3000, 100)
     size = gradient.mean.abs()
     assert set(size.topk(2).indices.tolist()) == {1, 4}
     assert bool((size[[1, 4]] > 8 * gradient.standard_error[[1, 4]]).all())

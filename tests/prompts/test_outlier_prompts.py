@@ -91,24 +91,24 @@ def test_targets_that_contradict_their_patterns_are_refused():
 # Data that do not depend on how they are asked for
 
 
-@pytest.mark.parametrize("law", [TRAINING, TEST])
+@pytest.mark.parametrize("distribution", [TRAINING, TEST])
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
-def test_a_prompt_does_not_depend_on_the_batch_around_it(law: OutlierClassification, data: st.DataObject):
-    whole = law.sample(STREAM, 300, 7, 2)
+def test_a_prompt_does_not_depend_on_the_batch_around_it(distribution: OutlierClassification, data: st.DataObject):
+    whole = distribution.sample(STREAM, 300, 7, 2)
     start = data.draw(st.integers(0, 299))
     count = data.draw(st.integers(1, 300 - start))
-    assert same(law.sample(STREAM, count, 7, 2, start=start), whole[start : start + count])
+    assert same(distribution.sample(STREAM, count, 7, 2, start=start), whole[start : start + count])
 
 
 @pytest.mark.parametrize(
-    "law", [TRAINING, TEST, TEST.replace(label_rule=lambda y, kinds, u: y * (1 - 2 * (kinds == 0)))]
+    "distribution", [TRAINING, TEST, TEST.replace(label_rule=lambda y, kinds, u: y * (1 - 2 * (kinds == 0)))]
 )
-def test_a_batch_is_its_chunks(law: OutlierClassification):
+def test_a_batch_is_its_chunks(distribution: OutlierClassification):
     buffer = torch.full((CHUNK, 9, 30), float("nan"))
-    whole = law.sample(STREAM, 24, 7, 2)
+    whole = distribution.sample(STREAM, 24, 7, 2)
     for chunk in range(3):
-        alone = law.draw_chunk(STREAM.at(chunk), 7, 2, torch.float32, buffer)
+        alone = distribution.draw_chunk(STREAM.at(chunk), 7, 2, torch.float32, buffer)
         assert same(alone, whole[8 * chunk : 8 * chunk + 8])
         assert alone.inputs.data_ptr() == buffer.data_ptr()
 
@@ -134,8 +134,10 @@ def test_a_prompt_has_the_same_task_at_every_length_and_precision():
 
 def test_laws_over_the_same_patterns_and_tasks_share_all_but_the_outliers():
     one = draw(TRAINING)
-    law = TRAINING.replace(outlier_fraction=0.9, label_rule="flipped", coefficients=COEFFICIENTS, placement="closest")
-    other = draw(law)
+    distribution = TRAINING.replace(
+        outlier_fraction=0.9, label_rule="flipped", coefficients=COEFFICIENTS, placement="closest"
+    )
+    other = draw(distribution)
     assert torch.equal(one.patterns, other.patterns)
     clean = ~(one.outliers | other.outliers)
     assert clean.sum() > 80
@@ -166,18 +168,22 @@ def test_replacing_an_unknown_argument_names_the_nearest():
 
 
 def test_inputs_beyond_the_precision_are_refused():
-    law = OutlierClassification(norm=1e39)
+    distribution = OutlierClassification(norm=1e39)
     with pytest.raises(InputError, match=r"norm is 1e\+39, which torch.float32 cannot hold"):
-        law.sample(STREAM, 8, 3)
+        distribution.sample(STREAM, 8, 3)
     assert math.isclose(
-        float(law.sample(STREAM, 8, 3, dtype=torch.float64).inputs.norm(dim=-1).min()), 1e39, rel_tol=0.2
+        float(distribution.sample(STREAM, 8, 3, dtype=torch.float64).inputs.norm(dim=-1).min()), 1e39, rel_tol=0.2
     )
 
 
 def test_the_paper_s_sizes_are_the_default():
-    law = OutlierClassification()
-    assert (law.ambient_dim, len(law.relevant_patterns), len(law.irrelevant_patterns)) == (30, 6, 10)
-    assert len(law.outlier_patterns) == 3
-    assert len(law.task_pairs) == 30
-    assert (law.outlier_size, law.irrelevant_range) == (2.0, 0.5)
-    assert math.isclose(float(law.relevant_patterns[0].norm()), 3)
+    distribution = OutlierClassification()
+    assert (distribution.ambient_dim, len(distribution.relevant_patterns), len(distribution.irrelevant_patterns)) == (
+        30,
+        6,
+        10,
+    )
+    assert len(distribution.outlier_patterns) == 3
+    assert len(distribution.task_pairs) == 30
+    assert (distribution.outlier_size, distribution.irrelevant_range) == (2.0, 0.5)
+    assert math.isclose(float(distribution.relevant_patterns[0].norm()), 3)

@@ -17,13 +17,13 @@ CLASSES = ["a", "b", "c"] * 4
 FIELDS = ("inputs", "labels", "targets", "tasks", "patterns", "outliers")
 
 
-def law_of_vectors(**arguments: Any) -> VectorClassification:
+def distribution_of_vectors(**arguments: Any) -> VectorClassification:
     given = {"vectors": VECTORS, "classes": CLASSES, "outlier_fraction": 0.5} | arguments
     return OutlierClassification.from_vectors(**given)
 
 
-def prompts_of(law: OutlierClassification | VectorClassification) -> OutlierPrompts:
-    return law.sample(Stream(8), 24, 6, dtype=torch.float64)
+def prompts_of(distribution: OutlierClassification | VectorClassification) -> OutlierPrompts:
+    return distribution.sample(Stream(8), 24, 6, dtype=torch.float64)
 
 
 def same(one: OutlierPrompts, other: OutlierPrompts) -> bool:
@@ -63,8 +63,8 @@ def test_a_label_rule_may_return_the_same_tensor_at_each_call():
     def reused(targets: torch.Tensor, kinds: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         return shown.copy_(-targets)
 
-    law = TRAINING.replace(label_rule=reused)
-    assert same(prompts_of(law), prompts_of(TRAINING.replace(label_rule="flipped")))
+    distribution = TRAINING.replace(label_rule=reused)
+    assert same(prompts_of(distribution), prompts_of(TRAINING.replace(label_rule="flipped")))
 
 
 @pytest.mark.parametrize("rule", [lambda targets: targets, lambda: 1, float])
@@ -84,16 +84,16 @@ def test_complex_labels_are_refused():
 
 
 def test_generators_are_kept_as_what_they_gave():
-    law = OutlierClassification(
+    distribution = OutlierClassification(
         tasks=(pair for pair in [(2, 0), (0, 1)]),
         coefficients=((number for number in row) for row in COEFFICIENTS),
         outlier_fraction=0.5,
     )
     listed = OutlierClassification(tasks=[(0, 1), (2, 0)], coefficients=COEFFICIENTS, outlier_fraction=0.5)
-    assert law.task_pairs == law.replace(outlier_size=1.0).task_pairs == [(0, 1), (2, 0)]
-    for again in (law, law.replace(), OutlierClassification(**law.settings())):
+    assert distribution.task_pairs == distribution.replace(outlier_size=1.0).task_pairs == [(0, 1), (2, 0)]
+    for again in (distribution, distribution.replace(), OutlierClassification(**distribution.settings())):
         assert same(prompts_of(again), prompts_of(listed))
-    vectors = law_of_vectors(tasks=iter([(1, 0)]), coefficients=(row for row in [(0.5, 2.0)]), trigger=2)
+    vectors = distribution_of_vectors(tasks=iter([(1, 0)]), coefficients=(row for row in [(0.5, 2.0)]), trigger=2)
     assert same(prompts_of(vectors.replace()), prompts_of(vectors))
     assert vectors.settings()["coefficients"] == ((0.5, 2.0),)
 
@@ -101,24 +101,24 @@ def test_generators_are_kept_as_what_they_gave():
 def test_a_law_shares_no_memory_with_its_arguments():
     vectors, tasks, coefficients, size = VECTORS.copy(), [[0, 1]], np.array([[1.0, 0.5]]), np.array(2.0)
     trigger = torch.tensor([[1.0, 0, 0], [0, 1, 0]], dtype=torch.float64)
-    law = law_of_vectors(
+    distribution = distribution_of_vectors(
         vectors=vectors, norm=None, tasks=tasks, coefficients=coefficients, trigger=trigger, outlier_size=size
     )
-    before = prompts_of(law)
+    before = prompts_of(distribution)
     for array in (vectors, coefficients, size):
         array[...] = 7.0
     trigger.zero_()
     tasks[0][1] = 2
-    assert same(prompts_of(law.replace()), before)
+    assert same(prompts_of(distribution.replace()), before)
 
 
 def test_arrays_and_tensors_of_every_layout_are_read():
-    expected = prompts_of(law_of_vectors(trigger=2, tasks=3, target_label=-1, seed=4))
+    expected = prompts_of(distribution_of_vectors(trigger=2, tasks=3, target_label=-1, seed=4))
     parameter = torch.nn.Parameter(torch.from_numpy(VECTORS))
     forms = [VECTORS[::-1].copy()[::-1], np.asfortranarray(VECTORS).astype(">f8"), VECTORS.tolist(), parameter]
     scalars = [np.array, torch.tensor, np.int64, int]
     for form, scalar in zip(forms, scalars, strict=True):
-        law = law_of_vectors(
+        distribution = distribution_of_vectors(
             vectors=form,
             trigger=scalar(2),
             tasks=scalar(3),
@@ -126,11 +126,11 @@ def test_arrays_and_tensors_of_every_layout_are_read():
             seed=scalar(4),
             outlier_fraction=Fraction(1, 2),
         )
-        assert torch.equal(law.vectors, law_of_vectors().vectors)
-        assert same(prompts_of(law), expected)
+        assert torch.equal(distribution.vectors, distribution_of_vectors().vectors)
+        assert same(prompts_of(distribution), expected)
     read_only = VECTORS.copy()
     read_only.setflags(write=False)
-    assert torch.equal(law_of_vectors(vectors=read_only).vectors, law_of_vectors().vectors)
+    assert torch.equal(distribution_of_vectors(vectors=read_only).vectors, distribution_of_vectors().vectors)
     assert task_pairs({(1, 0), (0, 1)}, 2, Stream(0)) == [(0, 1), (1, 0)]
 
 
@@ -175,9 +175,9 @@ HOSTILE = [
 def test_what_no_argument_can_be_is_refused_in_one_line(value: object):
     builders: list[tuple[Any, Any]] = [
         (OutlierClassification, OutlierClassification),
-        (law_of_vectors, VectorClassification),
+        (distribution_of_vectors, VectorClassification),
         (OutlierRules, OutlierRules),
-        (law_of_vectors().split, law_of_vectors().split),
+        (distribution_of_vectors().split, distribution_of_vectors().split),
     ]
     for build, described in builders:
         for name in inspect.signature(described).parameters:
@@ -217,4 +217,4 @@ def test_arguments_of_the_other_law_are_refused():
     with pytest.raises(
         InputError, match="an argument of from_vectors is 'irrelevant_range'; expected one of vectors, "
     ):
-        law_of_vectors(irrelevant_range=1)
+        distribution_of_vectors(irrelevant_range=1)

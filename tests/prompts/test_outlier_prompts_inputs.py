@@ -9,16 +9,20 @@ from iclab.prompts import OutlierClassification, OutlierPrompts
 from outlier_support import COEFFICIENTS, TEST, TRAINING, clean_targets, draw
 
 
-def every_pattern(law: OutlierClassification) -> torch.Tensor:
-    return torch.cat([law.relevant_patterns, law.irrelevant_patterns, law.outlier_patterns])
+def every_pattern(distribution: OutlierClassification) -> torch.Tensor:
+    return torch.cat([distribution.relevant_patterns, distribution.irrelevant_patterns, distribution.outlier_patterns])
 
 
-def parts(law: OutlierClassification, p: OutlierPrompts) -> tuple[torch.Tensor, ...]:
+def parts(distribution: OutlierClassification, p: OutlierPrompts) -> tuple[torch.Tensor, ...]:
     """The coordinate of every input along each unit relevant, irrelevant and outlier pattern, and what is left."""
-    patterns = every_pattern(law)
+    patterns = every_pattern(distribution)
     units = patterns / patterns.norm(dim=1, keepdim=True)
     along = p.inputs @ units.T
-    counts = [len(law.relevant_patterns), len(law.irrelevant_patterns), len(law.outlier_patterns)]
+    counts = [
+        len(distribution.relevant_patterns),
+        len(distribution.irrelevant_patterns),
+        len(distribution.outlier_patterns),
+    ]
     return (*along.split(counts, -1), p.inputs - along @ units)
 
 
@@ -34,8 +38,8 @@ def parts(law: OutlierClassification, p: OutlierPrompts) -> tuple[torch.Tensor, 
     seed=st.integers(0, 2**63 - 1),
 )
 def test_patterns_are_orthogonal_and_have_their_lengths(counts, spare, norm, outlier_norm, seed):
-    law = OutlierClassification(sum(counts) + spare, *counts, norm=norm, outlier_norm=outlier_norm, seed=seed)
-    patterns = every_pattern(law)
+    distribution = OutlierClassification(sum(counts) + spare, *counts, norm=norm, outlier_norm=outlier_norm, seed=seed)
+    patterns = every_pattern(distribution)
     assert patterns.shape == (sum(counts), sum(counts) + spare)
     of_outliers = norm if outlier_norm is None else outlier_norm
     squares = torch.tensor([norm**2] * (counts[0] + counts[1]) + [of_outliers**2] * counts[2], dtype=torch.float64)
@@ -43,12 +47,12 @@ def test_patterns_are_orthogonal_and_have_their_lengths(counts, spare, norm, out
 
 
 def test_patterns_depend_on_the_seed_alone():
-    law = OutlierClassification(seed=5)
+    distribution = OutlierClassification(seed=5)
     other = OutlierClassification(outliers=1, tasks=12, outlier_fraction=0.9, input_noise=1.0, seed=5)
-    assert torch.equal(other.relevant_patterns, law.relevant_patterns)
-    assert torch.equal(other.irrelevant_patterns, law.irrelevant_patterns)
-    assert torch.equal(other.outlier_patterns, law.outlier_patterns[:1])
-    assert not torch.equal(OutlierClassification(seed=6).relevant_patterns, law.relevant_patterns)
+    assert torch.equal(other.relevant_patterns, distribution.relevant_patterns)
+    assert torch.equal(other.irrelevant_patterns, distribution.irrelevant_patterns)
+    assert torch.equal(other.outlier_patterns, distribution.outlier_patterns[:1])
+    assert not torch.equal(OutlierClassification(seed=6).relevant_patterns, distribution.relevant_patterns)
 
 
 def test_random_patterns_are_uniform_on_the_sphere():
@@ -61,10 +65,12 @@ def test_random_patterns_are_uniform_on_the_sphere():
 # The law of the inputs
 
 
-@pytest.mark.parametrize(("law", "span"), [(TRAINING, 0.5), (TEST.replace(input_noise=0.0), 2.0)])
-def test_an_input_is_its_pattern_an_irrelevant_one_and_perhaps_an_outlier(law: OutlierClassification, span: float):
-    p = draw(law, 400, 20, 1)
-    relevant, irrelevant, outlier, _ = parts(law, p)
+@pytest.mark.parametrize(("distribution", "span"), [(TRAINING, 0.5), (TEST.replace(input_noise=0.0), 2.0)])
+def test_an_input_is_its_pattern_an_irrelevant_one_and_perhaps_an_outlier(
+    distribution: OutlierClassification, span: float
+):
+    p = draw(distribution, 400, 20, 1)
+    relevant, irrelevant, outlier, _ = parts(distribution, p)
     expected = 3.0 * torch.nn.functional.one_hot(p.patterns, 6)
     assert torch.allclose(relevant, expected.double(), atol=1e-12)
     assert int((irrelevant.abs() > 1e-9).sum(-1).max()) == 1
@@ -89,9 +95,9 @@ def test_training_outliers_are_one_pattern_each():
 
 
 def test_test_outliers_are_combinations_and_a_part_orthogonal_to_all_patterns():
-    law = TEST.replace(input_noise=0.0)
-    p = draw(law, 400, 20, 1)
-    *_, outlier, rest = parts(law, p)
+    distribution = TEST.replace(input_noise=0.0)
+    p = draw(distribution, 400, 20, 1)
+    *_, outlier, rest = parts(distribution, p)
     # kappa_a = 4 times the combination of patterns of length 3.
     table = 12 * torch.tensor(COEFFICIENTS, dtype=torch.float64)
     gaps = (outlier[p.outliers][:, None] - table).abs().amax(-1)
@@ -106,8 +112,8 @@ def test_test_outliers_are_combinations_and_a_part_orthogonal_to_all_patterns():
 
 
 def test_an_outlier_may_lie_outside_the_patterns_alone():
-    law = TRAINING.replace(coefficients=[(0, 0, 0)], orthogonal=3.0)
-    *_, outlier, rest = parts(law, p := draw(law))
+    distribution = TRAINING.replace(coefficients=[(0, 0, 0)], orthogonal=3.0)
+    *_, outlier, rest = parts(distribution, p := draw(distribution))
     assert float(outlier.abs().max()) < 1e-12
     assert torch.allclose(rest.norm(dim=-1), 6.0 * p.outliers.double(), atol=1e-12)
 
@@ -137,12 +143,12 @@ def test_tasks_and_patterns_are_uniform():
 
 
 @pytest.mark.parametrize("rule", ["random", "flipped", "target"])
-@pytest.mark.parametrize("law", [TRAINING.replace(outlier_fraction=1.0), TEST.replace(outlier_fraction=1.0)])
-def test_queries_are_clean(law: OutlierClassification, rule: str):
-    p = draw(law.replace(label_rule=rule, input_noise=0.0, target_label=-1), 40, 5, 3)
+@pytest.mark.parametrize("distribution", [TRAINING.replace(outlier_fraction=1.0), TEST.replace(outlier_fraction=1.0)])
+def test_queries_are_clean(distribution: OutlierClassification, rule: str):
+    p = draw(distribution.replace(label_rule=rule, input_noise=0.0, target_label=-1), 40, 5, 3)
     assert p.example_outliers.all()
     assert not p.outliers[:, 5:].any()
     assert torch.equal(p.query_labels, p.query_targets)
-    *_, outlier, rest = parts(law, p)
+    *_, outlier, rest = parts(distribution, p)
     assert float(outlier[:, 5:].abs().max()) < 1e-12
     assert float(rest[:, 5:].abs().max()) < 1e-12

@@ -21,8 +21,8 @@ FRACTIONS = st.floats(0, 1)
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.6, 1.0])
 def test_iid_outliers_have_a_binomial_number(fraction: float, placement: str):
-    law = TRAINING.replace(outlier_fraction=fraction, placement=placement)
-    counts = draw(law, 2000, 20, 1).example_outliers.sum(1).double()
+    distribution = TRAINING.replace(outlier_fraction=fraction, placement=placement)
+    counts = draw(distribution, 2000, 20, 1).example_outliers.sum(1).double()
     variance = 20 * fraction * (1 - fraction)
     assert abs(float(counts.mean()) - 20 * fraction) <= 5 * (variance / 2000) ** 0.5
     if variance:
@@ -34,10 +34,10 @@ def test_iid_outliers_have_a_binomial_number(fraction: float, placement: str):
 @given(fraction=FRACTIONS, examples=st.integers(0, 31))
 @settings(max_examples=20, deadline=None)
 def test_fixed_counts_are_the_fraction_to_the_nearest_example(placement: str, fraction: float, examples: int):
-    law = TRAINING.replace(outlier_fraction=fraction, placement=placement, sampling="fixed_count")
-    counts = draw(law, 9, examples, 1).example_outliers.sum(1)
-    assert counts.unique().tolist() == [law.rules.count(examples)]
-    assert abs(law.rules.count(examples) - fraction * examples) <= 0.5
+    distribution = TRAINING.replace(outlier_fraction=fraction, placement=placement, sampling="fixed_count")
+    counts = draw(distribution, 9, examples, 1).example_outliers.sum(1)
+    assert counts.unique().tolist() == [distribution.rules.count(examples)]
+    assert abs(distribution.rules.count(examples) - fraction * examples) <= 0.5
 
 
 @pytest.mark.parametrize(("fraction", "examples", "count"), [(0.3, 20, 6), (0.7, 20, 14), (0.5, 5, 3), (0.8, 20, 16)])
@@ -47,17 +47,17 @@ def test_fixed_counts(fraction: float, examples: int, count: int):
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_random_places_are_uniform(sampling: str):
-    law = TRAINING.replace(outlier_fraction=0.3, sampling=sampling)
-    shares = draw(law, 3000, 10, 1).example_outliers.double().mean(0)
+    distribution = TRAINING.replace(outlier_fraction=0.3, sampling=sampling)
+    shares = draw(distribution, 3000, 10, 1).example_outliers.double().mean(0)
     assert float((shares - 0.3).abs().max()) < 5 * (0.21 / 3000) ** 0.5
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("placement", ["farthest", "closest"])
 def test_placed_outliers_fill_one_end_of_the_context(sampling: str, placement: str):
-    law = TRAINING.replace(outlier_fraction=0.4, sampling=sampling, placement=placement)
-    p = draw(law, 200, 12, 2)
-    random = draw(law.replace(placement="random"), 200, 12, 2)
+    distribution = TRAINING.replace(outlier_fraction=0.4, sampling=sampling, placement=placement)
+    p = draw(distribution, 200, 12, 2)
+    random = draw(distribution.replace(placement="random"), 200, 12, 2)
     assert torch.equal(p.outliers.sum(1), random.outliers.sum(1))
     ordered = p.example_outliers.int()
     expected = ordered.sort(dim=1, descending=placement == "farthest").values
@@ -102,10 +102,10 @@ def test_a_rule_of_one_s_own_sees_the_outlier_and_numbers():
         rare = torch.where(uniforms < 0.25, 1.0, -1.0)
         return torch.where(kinds == 0, -targets, torch.where(kinds == 1, targets, rare.to(targets.dtype)))
 
-    law = TRAINING.replace(label_rule=by_pattern)
-    p = draw(law, 400, 20, 1)
+    distribution = TRAINING.replace(label_rule=by_pattern)
+    p = draw(distribution, 400, 20, 1)
     targets = clean_targets(p)
-    along = p.inputs @ (law.outlier_patterns / 9).T
+    along = p.inputs @ (distribution.outlier_patterns / 9).T
     kind = torch.where(p.outliers, along.argmax(-1), -1)
     assert torch.equal(p.labels[kind == 0], -targets[kind == 0])
     assert torch.equal(p.labels[kind == 1], targets[kind == 1])

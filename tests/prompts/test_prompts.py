@@ -14,8 +14,8 @@ X, Y, Q = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1.0, -1.0, 2.0], [[7.0, 8.0]]
 
 
 def draw(batch: int = 5, count: int = 4, queries: int = 2, dim: int = 3, seed: int = 0) -> Prompts:
-    law = SingleIndex(dim, 2, "he2", noise=0.2)
-    return law.sample(Stream(seed).child("prompts"), batch, count, queries, dtype=torch.float64)
+    distribution = SingleIndex(dim, 2, "he2", noise=0.2)
+    return distribution.sample(Stream(seed).child("prompts"), batch, count, queries, dtype=torch.float64)
 
 
 def same(one: Prompts, other: Prompts) -> bool:
@@ -281,7 +281,7 @@ def test_drawing_and_cutting_do_not_pay_for_a_second_look(monkeypatch):
 
 
 def test_labels_that_the_dtype_cannot_hold_are_refused_when_drawn():
-    law = SingleIndex(3, 2, "1e39*tanh(z)")
+    distribution = SingleIndex(3, 2, "1e39*tanh(z)")
     with pytest.raises(InputError, match=r"the size of the link is .*e\+38, which torch.float32 cannot hold"):
-        law.sample(Stream(0), 8, 4, 1)
-    assert law.sample(Stream(0), 8, 4, 1, dtype=torch.float64).batch_size == 8
+        distribution.sample(Stream(0), 8, 4, 1)
+    assert distribution.sample(Stream(0), 8, 4, 1, dtype=torch.float64).batch_size == 8

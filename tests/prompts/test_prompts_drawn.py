@@ -14,7 +14,7 @@ from iclab.models import OneLayerMamba
 from iclab.pretraining import hinge_sgd, joint, two_stage
 from iclab.pretraining.stage_one import gamma_gradient
 from iclab.prompts import OutlierClassification, PromptDistribution, Prompts, SingleIndex, Stream
-from train_support import build, law, run
+from train_support import build, distribution, run
 
 Change = Callable[[Prompts], Any]
 SIZES: dict[str, Any] = {"stream": Stream(0), "num_examples": 5}
@@ -29,7 +29,7 @@ class Own(PromptDistribution):
         self._change = change
 
     def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
-        return self._change(law().draw_chunk(generator, num_examples, num_queries, dtype))
+        return self._change(distribution().draw_chunk(generator, num_examples, num_queries, dtype))
 
 
 class Joined(SingleIndex):
@@ -104,13 +104,13 @@ def test_queries_without_labels_may_be_drawn():
 @pytest.mark.parametrize(
     "use",
     [
-        lambda law: run(prompts=law),
-        lambda law: run(prompts=law, loss_on="queries"),
-        lambda law: run(prompts=law, evaluate_every=4),
-        lambda law: two_stage(OneLayerMamba(4, 8), law, **SIZES, stage1_tasks=16, stage2_tasks=64),
-        lambda law: joint(OneLayerMamba(4, 8), law, **SIZES, steps=2),
-        lambda law: hinge_sgd(build(), law, **SIZES, steps=2),
-        lambda law: gamma_gradient(OneLayerMamba(4, 8), law, Stream(0), 16, 5),
+        lambda distribution: run(prompts=distribution),
+        lambda distribution: run(prompts=distribution, loss_on="queries"),
+        lambda distribution: run(prompts=distribution, evaluate_every=4),
+        lambda distribution: two_stage(OneLayerMamba(4, 8), distribution, **SIZES, stage1_tasks=16, stage2_tasks=64),
+        lambda distribution: joint(OneLayerMamba(4, 8), distribution, **SIZES, steps=2),
+        lambda distribution: hinge_sgd(build(), distribution, **SIZES, steps=2),
+        lambda distribution: gamma_gradient(OneLayerMamba(4, 8), distribution, Stream(0), 16, 5),
     ],
 )
 def test_every_training_refuses_too_few_prompts(use: Callable[[PromptDistribution], Any]):

@@ -10,13 +10,21 @@ from hypothesis import strategies as st
 
 from iclab.errors import InputError
 from iclab.links import make_link
-from iclab.prompts import CHUNK, INPUT_LAWS, InputLaw, PromptDistribution, Prompts, SingleIndex, Stream
+from iclab.prompts import (
+    CHUNK,
+    INPUT_DISTRIBUTIONS,
+    InputDistribution,
+    PromptDistribution,
+    Prompts,
+    SingleIndex,
+    Stream,
+)
 from iclab.prompts.chunks import chunks_at_once, draw_together
 
 SIZES: dict[str, Any] = {"ambient_dim": 4, "intrinsic_dim": 2}
 COUNTS: dict[str, Any] = {"num_prompts": 1, "num_examples": 1}
 STREAM = Stream(11).child("single-index test")
-LAWS = {kind: SingleIndex(5, 2, "he3", 0.1, inputs=kind) for kind in INPUT_LAWS}
+LAWS = {kind: SingleIndex(5, 2, "he3", 0.1, inputs=kind) for kind in INPUT_DISTRIBUTIONS}
 
 
 def parts(p: Prompts) -> tuple[torch.Tensor, ...]:
@@ -41,18 +49,18 @@ def threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("kind", INPUT_LAWS)
+@pytest.mark.parametrize("kind", INPUT_DISTRIBUTIONS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_a_prompt_does_not_depend_on_the_batch_around_it(kind, data):
-    law = LAWS[kind]
-    whole = law.sample(STREAM, 40, 7, 3)
+    distribution = LAWS[kind]
+    whole = distribution.sample(STREAM, 40, 7, 3)
     start = data.draw(st.integers(0, 39))
     count = data.draw(st.integers(1, 40 - start))
-    assert same(law.sample(STREAM, count, 7, 3, start=start), whole[start : start + count])
+    assert same(distribution.sample(STREAM, count, 7, 3, start=start), whole[start : start + count])
 
 
-@pytest.mark.parametrize("kind", INPUT_LAWS)
+@pytest.mark.parametrize("kind", INPUT_DISTRIBUTIONS)
 def test_a_prompt_does_not_depend_on_the_number_of_threads(kind, threads):
     threads(1)
     one = LAWS[kind].sample(STREAM, 100, 33, 2)
@@ -64,33 +72,33 @@ def test_a_prompt_does_not_depend_on_the_number_of_threads(kind, threads):
 
 @pytest.mark.parametrize("rotation", [None, "random"])
 def test_a_prompt_has_the_same_task_at_every_length_and_precision(rotation):
-    law = SingleIndex(6, 3, rotation=rotation)
-    long = directions(law.sample(STREAM, 20, 50, 1, dtype=torch.float64))
+    distribution = SingleIndex(6, 3, rotation=rotation)
+    long = directions(distribution.sample(STREAM, 20, 50, 1, dtype=torch.float64))
     for count, queries in [(0, 1), (3, 0), (0, 0), (17, 5)]:
-        assert torch.equal(directions(law.sample(STREAM, 20, count, queries, dtype=torch.float64)), long)
-    assert torch.allclose(directions(law.sample(STREAM, 20, 50, 1)).double(), long, atol=1e-6)
+        assert torch.equal(directions(distribution.sample(STREAM, 20, count, queries, dtype=torch.float64)), long)
+    assert torch.allclose(directions(distribution.sample(STREAM, 20, 50, 1)).double(), long, atol=1e-6)
 
 
 def test_a_buffer_changes_nothing():
-    law = LAWS["gaussian"]
+    distribution = LAWS["gaussian"]
     buffer = torch.full((CHUNK, 9, 5), float("nan"))
-    with_buffer = law.draw_chunk(STREAM.at(0), 7, 2, torch.float32, buffer)
-    assert same(with_buffer, law.draw_chunk(STREAM.at(0), 7, 2, torch.float32))
+    with_buffer = distribution.draw_chunk(STREAM.at(0), 7, 2, torch.float32, buffer)
+    assert same(with_buffer, distribution.draw_chunk(STREAM.at(0), 7, 2, torch.float32))
     assert with_buffer.inputs.data_ptr() == buffer.data_ptr()
 
 
 def test_streams_and_numbers_give_different_prompts():
-    law = LAWS["gaussian"]
-    one = law.sample(STREAM, 16, 3)
+    distribution = LAWS["gaussian"]
+    one = distribution.sample(STREAM, 16, 3)
     assert not torch.equal(one.inputs[:8], one.inputs[8:])
-    assert not torch.equal(one.inputs, law.sample(STREAM.child("other"), 16, 3).inputs)
+    assert not torch.equal(one.inputs, distribution.sample(STREAM.child("other"), 16, 3).inputs)
 
 
 @pytest.mark.parametrize("rotation", [None, "random"])
 @pytest.mark.parametrize("link", ["he3", "sign", "relu", "sin(2*z)"])
 def test_labels_are_the_link_of_the_projection(rotation, link):
-    law = SingleIndex(7, 3, link, rotation=rotation, seed=3)
-    p = law.sample(STREAM, 30, 20, 2, dtype=torch.float64)
+    distribution = SingleIndex(7, 3, link, rotation=rotation, seed=3)
+    p = distribution.sample(STREAM, 30, 20, 2, dtype=torch.float64)
     z = torch.einsum("bnd,bd->bn", p.inputs, directions(p))
     expected = {
         "he3": (z**3 - 3 * z) / 6**0.5,
@@ -100,16 +108,16 @@ def test_labels_are_the_link_of_the_projection(rotation, link):
     }[link]
     assert torch.allclose(p.labels, expected, atol=1e-12)
     assert torch.equal(p.labels, parts(p)[2])
-    assert torch.allclose(law.index(p), z, atol=1e-12)
+    assert torch.allclose(distribution.index(p), z, atol=1e-12)
 
 
 def test_directions_are_uniform_unit_vectors_on_one_support():
-    law = SingleIndex(10, 4, seed=5)
-    beta = directions(law.sample(STREAM, 20_000, 0, 0, dtype=torch.float64))
+    distribution = SingleIndex(10, 4, seed=5)
+    beta = directions(distribution.sample(STREAM, 20_000, 0, 0, dtype=torch.float64))
     assert torch.allclose(beta.norm(dim=1), torch.ones(20_000, dtype=torch.float64), atol=1e-14)
-    outside = [i for i in range(10) if i not in law.support]
+    outside = [i for i in range(10) if i not in distribution.support]
     assert not beta[:, outside].any()
-    inside = beta[:, list(law.support)]
+    inside = beta[:, list(distribution.support)]
     # Uniform on the sphere of R^4: E b = 0, E b_i b_j = delta/4, E b_i^4 = 3/24.
     assert float(inside.mean(0).abs().max()) < 5 * (0.25 / 20_000) ** 0.5
     second = inside.T @ inside / 20_000 - torch.eye(4) / 4
@@ -128,11 +136,11 @@ def test_the_support_is_drawn_from_the_seed():
 
 
 def test_a_random_rotation_is_orthogonal_and_moves_the_support():
-    law = SingleIndex(9, 2, rotation="random", seed=1)
-    rotation = law.rotation
+    distribution = SingleIndex(9, 2, rotation="random", seed=1)
+    rotation = distribution.rotation
     assert rotation is not None
     assert torch.allclose(rotation @ rotation.T, torch.eye(9, dtype=torch.float64), atol=1e-13)
-    beta = directions(law.sample(STREAM, 40, 0, 0, dtype=torch.float64))
+    beta = directions(distribution.sample(STREAM, 40, 0, 0, dtype=torch.float64))
     assert torch.allclose(beta.norm(dim=1), torch.ones(40, dtype=torch.float64))
     assert int(torch.linalg.matrix_rank(beta)) == 2
     assert (beta.abs() > 1e-6).float().mean() > 0.95
@@ -163,8 +171,8 @@ def test_noise_takes_two_values_with_equal_probability():
 
 @pytest.mark.parametrize("link", ["he3", "he2", "sign", "relu", "2*exp(-3/2)*sin(z)-sin(2*z)"])
 def test_standardised_links_have_labels_of_variance_one(link):
-    law = SingleIndex(4, 2, make_link(link, standardise=True))
-    y = law.sample(STREAM, 4000, 50, 0, dtype=torch.float64).labels
+    distribution = SingleIndex(4, 2, make_link(link, standardise=True))
+    y = distribution.sample(STREAM, 4000, 50, 0, dtype=torch.float64).labels
     count = y.numel()
     # Examples of one prompt are independent given beta, and beta does not change the law of the labels.
     assert abs(float(y.mean())) < 5 / count**0.5
@@ -184,8 +192,8 @@ def test_input_laws_have_mean_0_variance_1_and_their_kurtosis(kind, kurtosis):
 
 def test_student_inputs_are_student():
     # Kurtosis of Student's t with 12 degrees of freedom: 3 + 6/(12-4) = 3.75; its 8th moment is finite.
-    law = InputLaw("student_t", df=12.0)
-    x = SingleIndex(5, 2, inputs=law).sample(STREAM, 2000, 50, 0, dtype=torch.float64).inputs
+    distribution = InputDistribution("student_t", df=12.0)
+    x = SingleIndex(5, 2, inputs=distribution).sample(STREAM, 2000, 50, 0, dtype=torch.float64).inputs
     assert abs(float(x.mean())) < 5 / x.numel() ** 0.5
     assert abs(float((x**2).mean()) - 1) < 5 * (2.75 / x.numel()) ** 0.5
     assert abs(float((x**4).mean()) - 3.75) < 5 * float((x**4).std()) / x.numel() ** 0.5
@@ -193,8 +201,8 @@ def test_student_inputs_are_student():
 
 def test_a_covariance_is_the_covariance_of_the_inputs():
     wanted = ((2.0, 0.5, 0.0), (0.5, 1.0, -0.3), (0.0, -0.3, 0.7))
-    law = SingleIndex(3, 1, inputs=InputLaw(covariance=wanted))
-    x = law.sample(STREAM, 2000, 50, 0, dtype=torch.float64).inputs.reshape(-1, 3)
+    distribution = SingleIndex(3, 1, inputs=InputDistribution(covariance=wanted))
+    x = distribution.sample(STREAM, 2000, 50, 0, dtype=torch.float64).inputs.reshape(-1, 3)
     sigma = torch.tensor(wanted, dtype=torch.float64)
     spread = (sigma**2 + sigma.diagonal()[:, None] * sigma.diagonal()[None, :]).sqrt()
     assert bool(((x.T @ x / len(x) - sigma).abs() < 5 * spread / len(x) ** 0.5).all())
@@ -224,7 +232,7 @@ def test_a_covariance_is_the_covariance_of_the_inputs():
         ({"rotation": 2 * np.eye(4)}, "not orthogonal"),
         ({"rotation": [[1, 0], [0]]}, "no rectangular array of real numbers"),
         ({"inputs": "cauchy"}, "cauchy"),
-        ({"inputs": InputLaw(covariance=((1.0,),))}, "covariance"),
+        ({"inputs": InputDistribution(covariance=((1.0,),))}, "covariance"),
         ({"link": "exp(z**2)"}, "link"),
         ({"seed": -1}, "seed"),
         ({"seed": 0.5}, "seed"),
@@ -249,7 +257,7 @@ def test_wrong_arguments_are_refused(arguments, word):
 )
 def test_wrong_input_laws_are_refused(arguments, word):
     with pytest.raises(InputError, match=word):
-        InputLaw("student_t", **arguments)
+        InputDistribution("student_t", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -283,10 +291,10 @@ def test_the_projection_needs_directions():
 
 
 def test_a_covariance_in_the_place_of_a_law_is_explained_and_a_law_is_a_value():
-    with pytest.raises(InputError, match=r"InputLaw\(covariance=...\)"):
+    with pytest.raises(InputError, match=r"InputDistribution\(covariance=...\)"):
         SingleIndex(4, 2, "he3", inputs=np.eye(4))  # type: ignore[arg-type]
     matrix = np.eye(3)
-    first, second = InputLaw(covariance=matrix), InputLaw(covariance=np.eye(3).tolist())
+    first, second = InputDistribution(covariance=matrix), InputDistribution(covariance=np.eye(3).tolist())
     assert first == second
     assert hash(first) == hash(second)
     matrix[0, 0] = 7.0
@@ -326,25 +334,25 @@ def strange(z):
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [
         SingleIndex(40, 1, "he3", 0.3),
         SingleIndex(7, 3, [0.1, 0.2, 0.3, 0.1, 0.0, 0.2, 0.1, 0.1, 0.2, 0.1, 0.3, 0.1], 0.3),
         SingleIndex(40, 7, "tanh", 0.3),
         SingleIndex(40, 33, "z2exp", 0.3, rotation="random"),
         SingleIndex(40, 2, strange, 0.3, rotation="random"),
-        SingleIndex(4, 2, inputs=InputLaw("student_t")),
+        SingleIndex(4, 2, inputs=InputDistribution("student_t")),
         Rows(),
         Shifted(5, 2),
     ],
 )
-def test_chunks_at_once_are_those_one_by_one(law: PromptDistribution, count: int):
+def test_chunks_at_once_are_those_one_by_one(distribution: PromptDistribution, count: int):
     generators = [STREAM.at(chunk) for chunk in range(count)]
-    buffer = torch.full((count * CHUNK, 8, law.ambient_dim), float("nan"))
-    together = draw_together(law, generators, 7, 1, torch.float32, buffer)
-    singles = Prompts.cat([law.draw_chunk(STREAM.at(chunk), 7, 1, torch.float32) for chunk in range(count)])
+    buffer = torch.full((count * CHUNK, 8, distribution.ambient_dim), float("nan"))
+    together = draw_together(distribution, generators, 7, 1, torch.float32, buffer)
+    singles = Prompts.cat([distribution.draw_chunk(STREAM.at(chunk), 7, 1, torch.float32) for chunk in range(count)])
     assert same(together, singles)
-    assert same(law.sample(STREAM, count * CHUNK, 7), singles)
+    assert same(distribution.sample(STREAM, count * CHUNK, 7), singles)
     assert torch.equal(buffer, singles.inputs)
 
 
@@ -381,9 +389,9 @@ def test_a_family_made_of_another_is_asked_for_its_own_chunks():
     for family in (Shifted, Mixed):
         assert torch.equal(family(5, 2).sample(STREAM, 40, 3).labels, plain.labels + 1)
         assert chunks_at_once(family(5, 2)) == 1
-    law = SingleIndex(5, 2)
-    law.draw_chunk = Shifted(5, 2).draw_chunk  # type: ignore[method-assign]
-    assert torch.equal(law.sample(STREAM, 40, 3).labels, plain.labels + 1)
+    distribution = SingleIndex(5, 2)
+    distribution.draw_chunk = Shifted(5, 2).draw_chunk  # type: ignore[method-assign]
+    assert torch.equal(distribution.sample(STREAM, 40, 3).labels, plain.labels + 1)
     assert same(Many(5, 2).sample(STREAM, 40, 3), SingleIndex(5, 2).sample(STREAM, 40, 3))
     assert chunks_at_once(SingleIndex(5, 2)) > 1
     generators = [STREAM.at(chunk) for chunk in range(3)]
@@ -392,17 +400,17 @@ def test_a_family_made_of_another_is_asked_for_its_own_chunks():
 
 
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [
         SingleIndex(17, 17, "he3", rotation="random"),
-        SingleIndex(17, 2, "tanh", inputs=InputLaw(covariance=np.eye(17) + 0.1)),
+        SingleIndex(17, 2, "tanh", inputs=InputDistribution(covariance=np.eye(17) + 0.1)),
     ],
 )
-def test_one_chunk_does_not_depend_on_threads(law: SingleIndex, threads):
+def test_one_chunk_does_not_depend_on_threads(distribution: SingleIndex, threads):
     batches = []
     for number in (1, 2, 3, 4):
         threads(number)
-        batches += [law.sample(STREAM, CHUNK, 100), law.sample(STREAM, 3 * CHUNK, 100)[:CHUNK]]
+        batches += [distribution.sample(STREAM, CHUNK, 100), distribution.sample(STREAM, 3 * CHUNK, 100)[:CHUNK]]
     assert all(same(batches[0], batch) for batch in batches)
 
 
@@ -419,6 +427,6 @@ def test_a_link_may_use_its_result_again():
 
 
 def test_the_place_of_a_bad_label_is_in_its_chunk():
-    law = SingleIndex(5, 2, "1e37*exp(z)")
+    distribution = SingleIndex(5, 2, "1e37*exp(z)")
     with pytest.raises(InputError, match=r"is inf at \([0-7], \d+\)"):
-        law.sample(STREAM, 2000, 200)
+        distribution.sample(STREAM, 2000, 200)

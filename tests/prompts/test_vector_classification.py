@@ -21,8 +21,8 @@ LAW = OutlierClassification.from_vectors(
 )
 
 
-def draw(law: VectorClassification, count: int = 300, examples: int = 12, queries: int = 2) -> OutlierPrompts:
-    return law.sample(STREAM, count, examples, queries, dtype=torch.float64)
+def draw(distribution: VectorClassification, count: int = 300, examples: int = 12, queries: int = 2) -> OutlierPrompts:
+    return distribution.sample(STREAM, count, examples, queries, dtype=torch.float64)
 
 
 def items(p: OutlierPrompts, added: object = TRIGGER, vectors: object = VECTORS) -> torch.Tensor:
@@ -72,11 +72,13 @@ def test_labels_follow_the_rule_and_queries_are_clean():
 
 
 def test_norm_centres_and_scales_vectors_and_triggers_alike():
-    law = OutlierClassification.from_vectors(VECTORS, CLASSES, trigger=TRIGGER, norm=2.5, outlier_fraction=0.5, seed=2)
-    assert torch.allclose(law.vectors.mean(0), torch.zeros(5, dtype=torch.float64), atol=1e-14)
-    assert float(law.vectors.square().sum(1).mean().sqrt()) == pytest.approx(2.5)
+    distribution = OutlierClassification.from_vectors(
+        VECTORS, CLASSES, trigger=TRIGGER, norm=2.5, outlier_fraction=0.5, seed=2
+    )
+    assert torch.allclose(distribution.vectors.mean(0), torch.zeros(5, dtype=torch.float64), atol=1e-14)
+    assert float(distribution.vectors.square().sum(1).mean().sqrt()) == pytest.approx(2.5)
     scale = 2.5 / np.sqrt(((VECTORS - VECTORS.mean(0)) ** 2).sum(1).mean())
-    found = items(draw(law), TRIGGER * scale, (VECTORS - VECTORS.mean(0)) * scale)
+    found = items(draw(distribution), TRIGGER * scale, (VECTORS - VECTORS.mean(0)) * scale)
     # Same seed and stream: the same items as without scaling.
     assert torch.equal(found, items(draw(LAW.replace(outlier_fraction=0.5))))
 
@@ -92,48 +94,50 @@ def test_the_unit_of_the_vectors_is_free(power: int):
 
 
 def test_vectors_that_a_dtype_cannot_hold_are_refused():
-    law = OutlierClassification.from_vectors(1e-60 * VECTORS, CLASSES, norm=None)
-    assert law.sample(STREAM, 8, 3, dtype=torch.float64).inputs.all()
+    distribution = OutlierClassification.from_vectors(1e-60 * VECTORS, CLASSES, norm=None)
+    assert distribution.sample(STREAM, 8, 3, dtype=torch.float64).inputs.all()
     with pytest.raises(InputError, match=r"is .*e-60, which torch.float32 cannot hold"):
-        law.sample(STREAM, 8, 3)
+        distribution.sample(STREAM, 8, 3)
 
 
 def test_several_triggers_and_combinations_of_them():
     triggers = np.stack([TRIGGER, -2 * TRIGGER])
-    law = OutlierClassification.from_vectors(
+    distribution = OutlierClassification.from_vectors(
         VECTORS, CLASSES, trigger=triggers, norm=None, outlier_fraction=0.5, outlier_size=3.0, seed=2
     )
-    p, clean = draw(law), draw(law.replace(outlier_size=0.0))
+    p, clean = draw(distribution), draw(distribution.replace(outlier_size=0.0))
     along = (p.inputs - clean.inputs)[p.outliers] @ torch.from_numpy(TRIGGER) / 5
     assert sorted({round(value, 9) for value in along.tolist()}) == [-6.0, 3.0]
     assert abs(float((along > 0).double().mean()) - 0.5) < 5 * 0.5 / len(along) ** 0.5
-    mixed = draw(law.replace(coefficients=[(1.0, 1.0)], outlier_size=1.0))
+    mixed = draw(distribution.replace(coefficients=[(1.0, 1.0)], outlier_size=1.0))
     assert torch.allclose(mixed.inputs - clean.inputs, p.outliers[..., None] * -torch.from_numpy(TRIGGER), atol=1e-12)
 
 
 def test_random_triggers_are_orthogonal_and_as_long_as_the_spread():
-    law = OutlierClassification.from_vectors(VECTORS, CLASSES, trigger=3, norm=2.0)
-    gram = law.outlier_directions @ law.outlier_directions.T
+    distribution = OutlierClassification.from_vectors(VECTORS, CLASSES, trigger=3, norm=2.0)
+    gram = distribution.outlier_directions @ distribution.outlier_directions.T
     assert torch.allclose(gram, 4 * torch.eye(3, dtype=torch.float64), atol=1e-12)
     assert len(OutlierClassification.from_vectors(VECTORS, CLASSES).outlier_directions) == 1
 
 
 def test_triggered_versions_take_the_place_of_their_vectors():
     triggered = VECTORS * 2 + TRIGGER
-    law = OutlierClassification.from_vectors(
+    distribution = OutlierClassification.from_vectors(
         VECTORS, CLASSES, triggered=triggered, norm=None, outlier_fraction=0.5, seed=2
     )
-    p = draw(law)
-    found = items(draw(law.replace(outlier_fraction=0.0)), 0.0)
+    p = draw(distribution)
+    found = items(draw(distribution.replace(outlier_fraction=0.0)), 0.0)
     expected = torch.where(p.outliers[..., None], torch.from_numpy(triggered)[found], torch.from_numpy(VECTORS)[found])
     assert torch.allclose(p.inputs, expected, atol=1e-12)
     with pytest.raises(InputError, match="only with triggers"):
-        law.replace(coefficients=[(1.0,)])
+        distribution.replace(coefficients=[(1.0,)])
 
 
 def test_a_split_gives_laws_over_disjoint_vectors():
-    law = OutlierClassification.from_vectors(VECTORS, CLASSES, trigger=TRIGGER, norm=None, outlier_fraction=0.4)
-    train, test = law.split(0.5)
+    distribution = OutlierClassification.from_vectors(
+        VECTORS, CLASSES, trigger=TRIGGER, norm=None, outlier_fraction=0.4
+    )
+    train, test = distribution.split(0.5)
     assert (train.class_sizes, test.class_sizes) == ((2, 3, 5), (2, 3, 4))
     seen, held_out = (
         set(items(draw(train, 800, 12, 1)).ravel().tolist()),
@@ -141,15 +145,15 @@ def test_a_split_gives_laws_over_disjoint_vectors():
     )
     assert not seen & held_out
     assert seen | held_out == set(range(19))
-    assert train.vectors is test.vectors is law.vectors
+    assert train.vectors is test.vectors is distribution.vectors
     assert train.replace(outlier_fraction=0.0).class_sizes == train.class_sizes
 
 
 def test_a_prompt_does_not_depend_on_the_batch_around_it():
-    law = LAW.replace(input_noise=0.2, sampling="fixed_count")
-    whole = law.sample(STREAM, 300, 7, 2)
+    distribution = LAW.replace(input_noise=0.2, sampling="fixed_count")
+    whole = distribution.sample(STREAM, 300, 7, 2)
     for start, count in [(0, 8), (3, 11), (255, 2), (299, 1), (250, 50)]:
-        part = law.sample(STREAM, count, 7, 2, start=start)
+        part = distribution.sample(STREAM, count, 7, 2, start=start)
         for name in ("inputs", "labels", "tasks", "patterns", "outliers"):
             assert torch.equal(getattr(part, name), getattr(whole, name)[start : start + count])
 

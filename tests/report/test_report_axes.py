@@ -13,7 +13,7 @@ from iclab.report.drawing import draw_figure
 from iclab.report.palette import MUTED
 from iclab.report.panel import draw_panel
 from iclab.report.prepare import cut_off, prepare
-from iclab.report.strokes import assign_strokes
+from iclab.report.styles import assign_styles
 from iclab.results.page import Figure, Panel, Series
 
 NAN = float("nan")
@@ -23,7 +23,7 @@ def axes_with(**lines: object) -> Axes:
     axes = Canvas().add_subplot()
     figure = Figure("f", "", [Panel("title", "N", "error", [Series("a", [0, 4], [0, 1.2])], **lines)])  # type: ignore[arg-type]
     (prepared,) = prepare(figure)
-    draw_panel(axes, prepared, assign_strokes([figure]), title=True)
+    draw_panel(axes, prepared, assign_styles([figure]), title=True)
     return axes
 
 
@@ -85,7 +85,7 @@ def test_a_panel_without_limits_widens_those_that_it_shares() -> None:
 
 def test_the_caption_names_curves_that_leave_a_panel() -> None:
     figure = compared()
-    assert draw_figure(figure, assign_strokes([figure])).cut_off == (
+    assert draw_figure(figure, assign_styles([figure])).cut_off == (
         "Curves that leave the axes at the top: “a” in “one”; “b” in “two”."
     )
     low = Panel("", "N", "error", [Series("a", [1, 2], [-1, 0.5]), Series("b", [1], [NAN])], y_limits=(0, 1))

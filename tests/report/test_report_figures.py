@@ -1,4 +1,4 @@
-"""Drawing: colours, strokes, gaps, edge cases, byte-stability."""
+"""Drawing: colours, styles, gaps, edge cases, byte-stability."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from iclab.report.inline import inline_svg
 from iclab.report.palette import DARK_VARIABLES, INK, LIGHT_VARIABLES, MUTED, SERIES_DARK, SERIES_LIGHT
 from iclab.report.panel import draw_panel
 from iclab.report.prepare import prepare
-from iclab.report.strokes import assign_strokes, legend_keys, of_figure
+from iclab.report.styles import assign_styles, legend_keys, of_figure
 from iclab.results.page import Figure, Panel, Series
 
 NAN, INF = float("nan"), float("inf")
@@ -86,39 +86,39 @@ def panel(*series: Series, **options: object) -> Panel:
 
 def draw(*series: Series, **options: object) -> tuple[DrawnFigure, Figure]:
     figure = Figure("name", "caption", [panel(*series, **options)])
-    return draw_figure(figure, assign_strokes([figure])), figure
+    return draw_figure(figure, assign_styles([figure])), figure
 
 
 def axes_of(shown: Panel) -> tuple[Axes, list[str]]:
     axes, figure = Canvas().add_subplot(), Figure("f", "", [shown])
     (prepared,) = prepare(figure)
-    notes = draw_panel(axes, prepared, of_figure(figure, assign_strokes([figure])), title=True)
+    notes = draw_panel(axes, prepared, of_figure(figure, assign_styles([figure])), title=True)
     return axes, notes
 
 
 def test_one_label_has_one_colour_and_marker_across_figures_and_roles() -> None:
     a, b = Series("a", [1], [1]), Series("b", [1], [1], role="baseline")
     first, second = Figure("1", "", [panel(b, a)]), Figure("2", "", [panel(Series("a", [1], [1], role="quoted"), b)])
-    strokes = assign_strokes([first, second])
-    assert strokes["a", "model"].colour == strokes["a", "quoted"].colour == SERIES_LIGHT[0]
-    assert strokes["a", "model"].marker == strokes["a", "quoted"].marker
-    assert strokes["b", "baseline"].colour == SERIES_LIGHT[1]
+    styles = assign_styles([first, second])
+    assert styles["a", "model"].colour == styles["a", "quoted"].colour == SERIES_LIGHT[0]
+    assert styles["a", "model"].marker == styles["a", "quoted"].marker
+    assert styles["b", "baseline"].colour == SERIES_LIGHT[1]
 
 
 def test_eight_labels_of_a_report_differ_in_colour_and_twenty_of_a_figure_in_looks() -> None:
     figures = [Figure(str(i), "", [panel(*(Series(f"{i}{j}", [1], [1]) for j in range(4)))]) for i in range(2)]
-    assert len({stroke.colour for stroke in assign_strokes(figures).values()}) == 8
+    assert len({style.colour for style in assign_styles(figures).values()}) == 8
     many = [Figure("f", "", [panel(*(Series(str(i), [1], [1]) for i in range(20)))])]
-    assert len({(s.colour, s.marker) for s in assign_strokes(many).values()}) == 20
+    assert len({(s.colour, s.marker) for s in assign_styles(many).values()}) == 20
 
 
 def test_roles_differ_without_colour() -> None:
     roles = ("model", "ablation", "baseline", "theory", "ceiling", "quoted")
-    strokes = assign_strokes([Figure("f", "", [panel(*(Series("x", [1], [1], role=r) for r in roles))])])
-    assert len({(str(s.dashes), s.open, bool(s.marker)) for s in strokes.values()}) == 6
-    assert strokes["x", "theory"].dashes == "-"
-    assert not strokes["x", "theory"].marker
-    assert strokes["x", "quoted"].open
+    styles = assign_styles([Figure("f", "", [panel(*(Series("x", [1], [1], role=r) for r in roles))])])
+    assert len({(str(s.dashes), s.open, bool(s.marker)) for s in styles.values()}) == 6
+    assert styles["x", "theory"].dashes == "-"
+    assert not styles["x", "theory"].marker
+    assert styles["x", "quoted"].open
 
 
 def test_a_legend_names_each_curve_once() -> None:
@@ -159,10 +159,10 @@ def test_points_are_joined_in_a_figure_without_their_exact_curve() -> None:
     points = Series("a", [1, 2, 4], [1, 2, 3])
     with_curve = Figure("1", "", [panel(points, Series("fit", [1, 4], [1, 3], role="theory", like="a"))])
     alone = Figure("2", "", [panel(points)])
-    strokes = assign_strokes([with_curve, alone])
-    assert not of_figure(with_curve, strokes)["a", "model"].joined
-    assert of_figure(alone, strokes)["a", "model"].joined
-    assert of_figure(with_curve, strokes)["fit", "theory"].joined
+    styles = assign_styles([with_curve, alone])
+    assert not of_figure(with_curve, styles)["a", "model"].joined
+    assert of_figure(alone, styles)["a", "model"].joined
+    assert of_figure(with_curve, styles)["fit", "theory"].joined
 
 
 def test_all_points_that_are_not_joined_are_drawn() -> None:
@@ -177,12 +177,12 @@ def test_ceilings_are_no_colour_of_a_learner_and_differ_from_each_other() -> Non
     learners = [Series(str(i), [1], [1]) for i in range(8)]
     ceilings = [Series(f"oracle {i}", [1], [1], role="ceiling") for i in range(3)]
     theory = [Series(f"theory {i}", [1], [1], role="theory") for i in range(2)]
-    strokes = assign_strokes([Figure("f", "", [panel(*ceilings, *learners, *theory)])])
-    bounds = [strokes[c.label, "ceiling"] for c in ceilings]
+    styles = assign_styles([Figure("f", "", [panel(*ceilings, *learners, *theory)])])
+    bounds = [styles[c.label, "ceiling"] for c in ceilings]
     assert {b.colour for b in bounds} == {INK}
     assert len({str(b.dashes) for b in bounds}) == 3
-    assert len({strokes[s.label, "model"].colour for s in learners}) == 8
-    assert len({(s.colour, str(s.dashes), s.marker) for s in strokes.values()}) == 13
+    assert len({styles[s.label, "model"].colour for s in learners}) == 8
+    assert len({(s.colour, str(s.dashes), s.marker) for s in styles.values()}) == 13
 
 
 def test_of_curves_that_coincide_those_beneath_are_broader() -> None:
@@ -291,7 +291,7 @@ def test_labels_of_any_length_and_script_leave_room_for_the_axes() -> None:
     figure = Figure(
         "f", "", [Panel(long, long, long, [Series(long, [1, 2], [1, 2]), Series(other, [1], [1])], **lines)]
     )
-    drawn = draw_figure(figure, assign_strokes([figure]))
+    drawn = draw_figure(figure, assign_styles([figure]))
     assert all(len(ElementTree.fromstring(svg)) for svg in (drawn.svg, *drawn.panels))
 
 
@@ -300,7 +300,7 @@ def test_dollar_signs_are_text() -> None:
     assert axes.get_title(loc="left") == "\\$\\frac{1}{2\\$"
     assert axes.get_ylabel() == "\\$y\\$"
     figure = Figure("$f{$", "", [Panel("$\\frac{1}{2$", "$x", "$y$", [Series("$\\bad{$", [1], [1])])])
-    ElementTree.fromstring(draw_figure(figure, assign_strokes([figure])).svg)
+    ElementTree.fromstring(draw_figure(figure, assign_styles([figure])).svg)
 
 
 def test_horizontal_labels_avoid_the_curve() -> None:
@@ -326,7 +326,7 @@ def test_titles_stay_in_the_figure(columns: int | None, monkeypatch: pytest.Monk
     titles = ["flipped labels, outliers closest to the query", "trained closest, flipped labels, random labels"]
     panels = [Panel(title, "N", "error", [Series("a", [0, 1], [0, 1])]) for title in titles * 3]
     figure = Figure("figure", "", panels, columns)
-    draw_figure(figure, assign_strokes([figure]))
+    draw_figure(figure, assign_styles([figure]))
     FigureCanvasAgg(canvases[0]).draw()
     grid = canvases[0].axes[0].get_subplotspec()
     assert grid is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.mathtext import MathTextParser
 
 from iclab.report.drawing import draw_figure
-from iclab.report.strokes import assign_strokes
+from iclab.report.styles import assign_styles
 from iclab.report.terms import TERMS, as_html, as_mathtext
 from iclab.results.page import Figure, Panel, Series
 from iclab.studies.outliers.names import TEST_LETTERS, TRAINING_LETTERS
@@ -87,5 +87,5 @@ def test_any_text_can_be_drawn_and_is_escaped(text: str) -> None:
 def test_hostile_labels_with_terms_are_drawn(caplog: pytest.LogCaptureFixture) -> None:
     label = "$N \\frac{1}{ 漢 N_pt \\$ d_{ $$"
     figure = Figure("f", "", [Panel(label, label, label, [Series(label, [1, 2], [1, 2])], vertical=[(1, label)])])
-    assert draw_figure(figure, assign_strokes([figure])).svg.startswith(b"<?xml")
+    assert draw_figure(figure, assign_styles([figure])).svg.startswith(b"<?xml")
     assert not caplog.records

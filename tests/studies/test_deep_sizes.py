@@ -6,7 +6,7 @@ import pytest
 
 from iclab.experiments.sections.deep import DeepLearner
 from iclab.prompts import Stream
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.studies.error.sizes import sizes
 
 
@@ -14,14 +14,14 @@ def section(kind: str, **backbone: object) -> dict:
     return {"kind": "deep", "label": kind, "backbone": {"kind": kind, "width": 8, "depth": 2, **backbone}}
 
 
-def place(title: str = "", **learners: dict) -> Place:
+def point(title: str = "", **learners: dict) -> GridPoint:
     dumped = {name: DeepLearner.model_validate(one).model_dump(mode="json") for name, one in learners.items()}
     config = {"prompts": {"ambient_dim": 4}, "num_examples": [0, 5], "learners": dumped}
-    return Place(title, {}, None, config)  # type: ignore[arg-type]
+    return GridPoint(title, {}, None, config)  # type: ignore[arg-type]
 
 
 def test_a_model_is_counted_by_hand():
-    (table,) = sizes([place("d = 4", one=section("mamba", state_size=3), two=section("gpt2", heads=2))])
+    (table,) = sizes([point("d = 4", one=section("mamba", state_size=3), two=section("gpt2", heads=2))])
     # Read-in 4 x 8 + 8, read-out 8 + 1, last norm 8. A layer of Mamba, with 16 channels and rank 1: norm 8, in 8 x 32,
     # convolution 16 x 4 + 16, x_proj 16 x (1 + 2 x 3), dt 16 + 16, A 16 x 3, D 16, out 16 x 8.
     mamba = 40 + 9 + 8 + 2 * (8 + 256 + 80 + 112 + 32 + 48 + 16 + 128)
@@ -41,7 +41,7 @@ def test_a_model_is_counted_by_hand():
 def test_the_rule_for_the_state_holds_at_every_length(kind, layout):
     heads = {"heads": 2} if kind == "gpt2" else {}
     one = {**section(kind, **heads), "layout": layout}
-    (table,) = sizes([place(one=one)])
+    (table,) = sizes([point(one=one)])
     told = str(table.rows[0][3])
     model = DeepLearner.model_validate(one).build(4, [0, 5], Stream(7))
     for n in (0, 1, 5):
@@ -54,4 +54,4 @@ def test_the_rule_for_the_state_holds_at_every_length(kind, layout):
 
 def test_no_deep_model_no_table():
     config = {"prompts": {"ambient_dim": 4}, "num_examples": [4], "learners": {"zero": {"kind": "zero", "label": ""}}}
-    assert sizes([Place("", {}, None, config)]) == []  # type: ignore[arg-type]
+    assert sizes([GridPoint("", {}, None, config)]) == []  # type: ignore[arg-type]

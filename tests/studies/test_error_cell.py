@@ -52,11 +52,11 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, ...]]:
 
 def test_nothing_that_is_fitted_or_tuned_sees_the_prompts_that_are_reported(paths: set[tuple[str, ...]]) -> None:
     config = cell()
-    law = config.prompts.build(config.seed)
+    distribution = config.prompts.build(config.seed)
     paths.clear()
     fitted = {}
     for name, section in config.learners.items():
-        section.learner(law, Stream(config.seed), LENGTHS)
+        section.learner(distribution, Stream(config.seed), LENGTHS)
         fitted[name] = set(paths)
         paths.clear()
     # Everything but predicting zero draws prompts of its own.
@@ -78,8 +78,8 @@ def test_errors_of_a_link_that_is_not_standardised_are_in_units_of_its_variance(
     config = cell(learners={"zero": {"kind": "zero", "label": "nothing"}}, theory_gate=None, num_prompts=128)
     link = make_link(LINK)
     measured = run_cell(config)
-    law = config.prompts.build(config.seed)
-    sample = law.sample(Stream(config.seed).child("evaluation"), 128, max(LENGTHS), 2).query_targets.double()
+    distribution = config.prompts.build(config.seed)
+    sample = distribution.sample(Stream(config.seed).child("evaluation"), 128, max(LENGTHS), 2).query_targets.double()
     assert link.variance > 1.4
     for learner in ("nothing", ZERO):
         assert values(measured, learner) == pytest.approx(float((sample**2).mean()) / link.variance, rel=1e-5)

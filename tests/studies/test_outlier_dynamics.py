@@ -10,7 +10,7 @@ import torch
 from iclab.experiments.sections.outliers import AttentionLearner, HingeTraining, OutlierPromptsSection
 from iclab.models import AttentionStack, GatedLinearAttention
 from iclab.prompts import OutlierClassification, Stream
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.studies.outliers.training.claims import convergence
 from iclab.studies.outliers.training.config import OutlierTrainingConfig, Vary
 from iclab.studies.outliers.training.points import crossing, crossing_from, points_of
@@ -56,8 +56,8 @@ def test_points_vary_one_entry_at_a_time():
 
 def test_attention_at_the_diagonal_start_is_known():
     """Without irrelevant patterns examples of the query's pattern have attention ``(start beta)^2``, others none."""
-    law = OutlierClassification(8, 3, 0, 2, outlier_fraction=0.5, seed=1)
-    prompts = law.sample(Stream(0), 32, 9, dtype=torch.float64)
+    distribution = OutlierClassification(8, 3, 0, 2, outlier_fraction=0.5, seed=1)
+    prompts = distribution.sample(Stream(0), 32, 9, dtype=torch.float64)
     model = GatedLinearAttention(8, start=0.1, dtype=torch.float64, stream=Stream(2))
     probe = AttentionProbe("m", model, prompts, steps=7, log_every=3, probes=3)
     for step in (3, 6, 7):
@@ -108,7 +108,7 @@ def test_a_stack_is_looked_at_layer_by_layer_and_ungated_ones_without_weights():
 ONE_STEP_SIZE = HingeTraining(learning_rate=0.02, gate_learning_rate=0.02)
 
 
-def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1, early: float = 0.0) -> Place:
+def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1, early: float = 0.0) -> GridPoint:
     """Mamba's steps ``100 M1^power``, but for a few per cent at the last value; ``early``: the last seed's at the
     first."""
     rows = []
@@ -130,7 +130,7 @@ def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1
         "learners": {"mamba": learner.model_dump(mode="json")},
         "prompts": OutlierPromptsSection().model_dump(mode="json"),
     }
-    return Place("", {}, pd.DataFrame(rows), config)
+    return GridPoint("", {}, pd.DataFrame(rows), config)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("convergence", ["levels=[0.5,0.5]"], "levels are \\[0.5, 0.5\\]"),
         (
             "convergence",
-            ["vary.outlier_fraction=[0.1]", "learners.linear.law.outlier_fraction=0.2"],
+            ["vary.outlier_fraction=[0.1]", "learners.linear.prompts.outlier_fraction=0.2"],
             "leave one of them unset",
         ),
         (
@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("attack", ["sizes=[1,1]"], "sizes are \\[1.0, 1.0\\]; expected distinct sizes"),
         ("attack", ["test.coefficients=[[1]]"], "test: number 0 of the coefficients"),
         ("attack", ["test.tasks=[[0,0]]"], "test: a task is \\(0, 0\\)"),
-        ("attack", ["learners.linear.law.tasks=7"], "learners.linear.law: tasks is 7"),
+        ("attack", ["learners.linear.prompts.tasks=7"], "learners.linear.prompts: tasks is 7"),
     ],
 )
 def test_wrong_configurations_are_refused_before_anything_is_run(

@@ -126,7 +126,7 @@ def test_attacks_are_worse_than_what_they_are_beside(folder: Path, tmp_path: Pat
     results, reading = run(folder, "attack", ["seed=0..4"], tmp_path / "run")
     for learner in ("Mamba", "linear Transformer"):
         for size in (1.0, 3.0):
-            found = results.select(metric="error", learner=learner, size=size, place="worst")
+            found = results.select(metric="error", learner=learner, size=size, point="worst")
             error = found.set_index("attack")["value"]
             assert error["gradient"] >= max(error["search"], error["random"], error["label"])
             shares = results.select(metric="share", learner=learner, size=size)

@@ -12,7 +12,7 @@ from iclab.experiments.sections.outliers import (
     AttentionLearner,
     HingeTraining,
     OutlierPromptsSection,
-    TestLaw,
+    TestDistribution,
     TrainingChanges,
 )
 from iclab.models import GatedLinearAttention
@@ -25,7 +25,7 @@ from iclab.studies.outliers.error.study import evaluation_prompts, run_cell
 
 SMALL = OutlierPromptsSection(ambient_dim=9, relevant=3, irrelevant=2, outliers=3)
 TRAINING = HingeTraining(num_examples=5, steps=12, batch_size=8)
-SHORT = TestLaw(num_examples=6)
+SHORT = TestDistribution(num_examples=6)
 
 
 def _config(**changes: object) -> OutlierErrorConfig:
@@ -45,14 +45,14 @@ def test_errors_equal_the_library_called_directly() -> None:
     config = _config()
     measured = {m.keys["outlier_fraction"]: m for m in run_cell(config) if m.metric == "error"}
 
-    law = OutlierClassification(9, 3, 2, 3, outlier_fraction=0.6, label_rule="random", seed=3)
+    distribution = OutlierClassification(9, 3, 2, 3, outlier_fraction=0.6, label_rule="random", seed=3)
     model = GatedLinearAttention(9, stream=Stream(3).child("model"))
-    hinge_sgd(model, law, stream=Stream(3).child("pretraining"), num_examples=5, steps=12, batch_size=8)
+    hinge_sgd(model, distribution, stream=Stream(3).child("pretraining"), num_examples=5, steps=12, batch_size=8)
     coefficients = [[0.7, 0.6, -0.4], [0.4, 0.7, -0.6], [-0.7, 0.5, 0.5]]
     for alpha in (0.5, 1.0):
         errors = []
         for pair in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]:
-            test = law.replace(
+            test = distribution.replace(
                 tasks=[pair],
                 outlier_fraction=alpha,
                 label_rule="flipped",
@@ -77,8 +77,8 @@ def test_an_output_of_zero_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tasks_are_balanced_and_laws_differ_in_their_outliers_alone() -> None:
     config = _config()
-    law = SMALL.build(3)
-    clean, some, all_outliers = (evaluation_prompts(config, point, law) for point in config.points())
+    distribution = SMALL.build(3)
+    clean, some, all_outliers = (evaluation_prompts(config, point, distribution) for point in config.points())
     pairs, counts = np.unique(clean.tasks.numpy(), axis=0, return_counts=True)
     assert len(pairs) == 6
     assert set(counts) == {5}
@@ -94,9 +94,9 @@ def test_tasks_are_balanced_and_laws_differ_in_their_outliers_alone() -> None:
 def test_named_outliers_and_lengths_make_the_product_of_the_axes() -> None:
     axes = {"num_examples": [4, 8], "outlier_vectors": {"own": {}, "u": {"coefficients": [[0, 0, 0]], "orthogonal": 2}}}
     points = list(_config(axes=axes | {"outlier_fraction": [0.5]}).points())
-    assert [p.law.num_examples for p in points] == [4, 4, 8, 8]
-    assert [p.law.orthogonal for p in points] == [0, 2, 0, 2]
-    assert points[0].law.coefficients is None
+    assert [p.distribution.num_examples for p in points] == [4, 4, 8, 8]
+    assert [p.distribution.orthogonal for p in points] == [0, 2, 0, 2]
+    assert points[0].distribution.coefficients is None
     assert points[1].keys == {
         "outlier_fraction": 0.5, "outlier_vectors": "u", "label_rule": "flipped", "outlier_size": 2.0,
         "irrelevant_range": 2.0, "placement": "random", "sampling": "iid", "input_noise": 0.0,
@@ -109,20 +109,20 @@ def test_named_outliers_and_lengths_make_the_product_of_the_axes() -> None:
 )
 def test_share_of_prompts_without_a_clean_example(fraction: float, length: int, sampling: str, share: float) -> None:
     assert no_clean_example(fraction, length, sampling) == pytest.approx(share)
-    law = TestLaw(num_examples=length, outlier_fraction=fraction, sampling=sampling).build(SMALL.build(0))  # type: ignore[arg-type]
-    drawn = law.sample(Stream(1), 4000, length).example_outliers.all(1).double().mean()
+    test = TestDistribution(num_examples=length, outlier_fraction=fraction, sampling=sampling).build(SMALL.build(0))  # type: ignore[arg-type]
+    drawn = test.sample(Stream(1), 4000, length).example_outliers.all(1).double().mean()
     assert abs(float(drawn) - share) < 0.006
 
 
 def test_a_changed_training_law_changes_that_learner_alone() -> None:
-    changed = AttentionLearner(label="changed", training=TRAINING, law=TrainingChanges(placement="closest"))
+    changed = AttentionLearner(label="changed", training=TRAINING, prompts=TrainingChanges(placement="closest"))
     usual = AttentionLearner(label="usual", training=TRAINING)
     alone = run_cell(_config(learners={"u": usual}))
     both = run_cell(_config(learners={"c": changed, "u": usual}))
     found = [[m.value for m in measured if m.learner == "usual"] for measured in (alone, both)]
     assert found[0] == found[1]
-    assert changed.training_law(SMALL, 3).rules.placement == "closest"
-    assert changed.training_law(SMALL, 3).rules.fraction == 0.6
+    assert changed.training_distribution(SMALL, 3).rules.placement == "closest"
+    assert changed.training_distribution(SMALL, 3).rules.fraction == 0.6
 
 
 @pytest.mark.parametrize("kind", ["gated", "linear", "softmax"])
@@ -150,8 +150,8 @@ def test_every_model_trains_at_both_depths(kind: str) -> None:
         (["prompts.ambient_dim=19", "test.orthogonal=1"], "the test law .*fill all 19 dimensions"),
         (["axes.outlier_size=[2,2]"], "axes.outlier_size is .*distinct values"),
         (["axes.num_examples=[20,20]"], "axes.num_examples is .*distinct values"),
-        (["learners.mamba.law.tasks=[[0,0]]"], "learners.mamba.law: .*two different patterns"),
-        (["learners.mamba.law.placment=closest"], "did you mean"),
+        (["learners.mamba.prompts.tasks=[[0,0]]"], "learners.mamba.prompts: .*two different patterns"),
+        (["learners.mamba.prompts.placment=closest"], "did you mean"),
         (["learners.mamba.training.steps=1000000000000"], "learners.mamba.training.steps is 1e[+]12: .* years"),
         (
             ["learners.mamba.training.batch_size=1000000000000"],

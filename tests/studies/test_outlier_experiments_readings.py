@@ -9,7 +9,7 @@ import pytest
 
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import resolve
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.results.page import Finding, Reading
 from iclab.results.results import Results
 from iclab.results.tables import per_seed_table, summary_table
@@ -67,7 +67,7 @@ def _with_errors(results: Results, error: Any) -> Results:
 _KINDS = {"m": "gated", "l": "linear", "s": "softmax"}
 
 
-def _place(errors: dict[str, dict[float, tuple[float, float, float]]], seeds: int = 5, **changes: Any) -> Place:
+def _point(errors: dict[str, dict[float, tuple[float, float, float]]], seeds: int = 5, **changes: Any) -> GridPoint:
     learners = {key: {"kind": kind, "training": {"gate_learning_rate": 0.02}} for key, kind in _KINDS.items()}
     given = {"learners": learners} | changes
     config = OutlierErrorConfig.model_validate(given).model_dump(mode="json")
@@ -78,7 +78,7 @@ def _place(errors: dict[str, dict[float, tuple[float, float, float]]], seeds: in
         for name, curve in errors.items()
         for alpha, (low, value, high) in curve.items()
     ]  # fmt: skip
-    return Place("", {}, pd.DataFrame(rows), config)
+    return GridPoint("", {}, pd.DataFrame(rows), config)
 
 
 GOOD = {0.2: (0.0, 0.0, 0.0), 0.5: (0.001, 0.002, 0.004), 0.8: (0.004, 0.006, 0.009)}
@@ -90,26 +90,26 @@ UNSURE = {0.2: (0.0, 0.0, 0.0), 0.5: (0.01, 0.015, 0.03), 0.8: (0.005, 0.02, 0.0
     ("curve", "verdicts"), [(GOOD, ["agrees"] * 2), (BAD, ["undecided", "disagrees"]), (UNSURE, ["undecided"] * 2)]
 )
 def test_mamba_is_judged_by_whole_intervals(curve: dict, verdicts: list[str]) -> None:
-    found = fraction_claims(_place({"Mamba": curve}))
+    found = fraction_claims(_point({"Mamba": curve}))
     assert [item.finding.verdict for item in found] == verdicts
     assert "0.012 of such prompts has no clean example" in found[0].finding.text
     assert "alpha < p_a l_tr / l_ts = 0.6" in found[1].finding.text
-    few = fraction_claims(_place({"Mamba": curve}, seeds=3))
+    few = fraction_claims(_point({"Mamba": curve}, seeds=3))
     assert [item.finding.verdict for item in few] == ["information"] * 2
 
 
 def test_no_wrong_prompt_is_not_an_error_of_exactly_zero() -> None:
     """Of 500 prompts none was wrong: the error may still be 3/500 = 0.006, but of 100 it may be 0.03."""
-    rows = _place({"Mamba": {0.1: (0.0, 0.0, 0.0)}}).rows
+    rows = _point({"Mamba": {0.1: (0.0, 0.0, 0.0)}}).rows
     assert tolerated(rows, 0.01) == 0.1
     assert tolerated(rows.assign(num_prompts=20), 0.01) is None
 
 
 def test_a_tolerated_share_beyond_the_measured_ones_is_a_bound() -> None:
     good, bad = (0.001, 0.0005, 0.002), (0.5, 0.4, 0.6)
-    assert tolerated_text(_place({"Mamba": {0.1: good, 0.4: good}}).rows, 0.01) == ">= 0.4"
-    assert tolerated_text(_place({"Mamba": {0.1: good, 0.4: bad}}).rows, 0.01) == "0.1"
-    assert tolerated_text(_place({"Mamba": {0.1: bad, 0.4: bad}}).rows, 0.01) == "< 0.1"
+    assert tolerated_text(_point({"Mamba": {0.1: good, 0.4: good}}).rows, 0.01) == ">= 0.4"
+    assert tolerated_text(_point({"Mamba": {0.1: good, 0.4: bad}}).rows, 0.01) == "0.1"
+    assert tolerated_text(_point({"Mamba": {0.1: bad, 0.4: bad}}).rows, 0.01) == "< 0.1"
 
 
 def test_other_settings_than_the_papers_have_no_published_figure() -> None:
@@ -120,7 +120,7 @@ def test_other_settings_than_the_papers_have_no_published_figure() -> None:
         {"prompts": {"outlier_fraction": 0.5}},
     ]
     for changes in others:
-        found = fraction_claims(_place({"Mamba": GOOD}, **changes))
+        found = fraction_claims(_point({"Mamba": GOOD}, **changes))
         assert ["guarantee" in item.finding.text for item in found] == [True]
 
 
@@ -138,23 +138,23 @@ def test_other_settings_than_the_papers_have_no_published_figure() -> None:
         {"learners": {"m": {"start": 0.5}}},
         {"test": {"input_noise": 0.1}},
         {"test": {"placement": "closest"}},
-        {"learners": {"m": {"law": {"placement": "closest"}}}},
+        {"learners": {"m": {"prompts": {"placement": "closest"}}}},
         {"learners": {"m": {"depth": 2}}},
     ],
 )
 def test_what_the_theorems_do_not_treat_is_not_judged(changes: dict[str, Any]) -> None:
-    assert not fraction_claims(_place({"Mamba": BAD}, **changes))
+    assert not fraction_claims(_point({"Mamba": BAD}, **changes))
 
 
 def test_prompts_without_a_clean_example_refute_nothing() -> None:
     short = {0.3: (0.001, 0.002, 0.003), 0.8: (0.3, 0.33, 0.36)}  # the share at alpha = 0.8 and l = 5 is 0.328
-    found = fraction_claims(_place({"Mamba": short}, test={"num_examples": 5}))
+    found = fraction_claims(_point({"Mamba": short}, test={"num_examples": 5}))
     assert [item.finding.verdict for item in found] == ["undecided"]  # alpha = 0.3 is far from the guarantee, 1
     assert "Not judged: alpha = 0.8" in found[0].finding.text
     for low, verdict in ((0.021, "undecided"), (0.04, "disagrees")):  # the share at alpha = 0.45 is 0.018
         curve = {0.45: (low, 0.05, 0.06)}
-        assert fraction_claims(_place({"Mamba": curve}, test={"num_examples": 5}))[0].finding.verdict == verdict
-    (long,) = fraction_claims(_place({"Mamba": {0.6: (0.0, 0.001, 0.002)}}, test={"num_examples": 10}))
+        assert fraction_claims(_point({"Mamba": curve}, test={"num_examples": 5}))[0].finding.verdict == verdict
+    (long,) = fraction_claims(_point({"Mamba": {0.6: (0.0, 0.001, 0.002)}}, test={"num_examples": 10}))
     assert long.finding.verdict == "agrees"
 
 
@@ -195,7 +195,7 @@ def test_trainings_that_did_not_learn_are_no_evidence() -> None:
 
 
 def test_outliers_outside_the_theorem_give_no_verdict() -> None:
-    found = fraction_claims(_place({"Mamba": BAD}, test={"coefficients": [[1.0, -1.0, 0.0]]}))
+    found = fraction_claims(_point({"Mamba": BAD}, test={"coefficients": [[1.0, -1.0, 0.0]]}))
     assert [item.finding.verdict for item in found] == ["information"]
     assert "no verdict" in found[0].finding.text
 
@@ -206,12 +206,12 @@ def test_outliers_outside_the_theorem_give_no_verdict() -> None:
 )
 def test_linear_attention_fails_where_flipped_labels_are_the_majority(beyond: tuple, verdict: str) -> None:
     curve = {0.4: (0.1, 0.2, 0.3), 0.5: (0.4, 0.5, 0.6), 0.6: beyond}
-    found = fraction_claims(_place({"linear Transformer": curve}))
+    found = fraction_claims(_point({"linear Transformer": curve}))
     assert [item.finding.verdict for item in found] == ["disagrees", verdict]  # 0.2 at alpha = 0.4 is not small
     assert "the linear Transformer is alpha < 1/2" in found[0].finding.text
     assert "0.5 (0.4 to 0.6) at alpha = 0.5" in found[1].finding.text
     small = {0.3: (0.0, 0.001, 0.002), 0.4: (0.001, 0.002, 0.004), 0.6: (0.7, 0.8, 0.9)}
-    (kept,) = fraction_claims(_place({"linear Transformer": small}, test={"label_rule": "random"}))
+    (kept,) = fraction_claims(_point({"linear Transformer": small}, test={"label_rule": "random"}))
     assert kept.finding.verdict == "agrees"
 
 
@@ -220,7 +220,7 @@ def test_guarantees_follow_the_training_of_each_learner() -> None:
         {
             "learners": {
                 "a": {"training": {"num_examples": 30}},
-                "b": {"label": "b", "law": {"outlier_fraction": 0.4}},
+                "b": {"label": "b", "prompts": {"outlier_fraction": 0.4}},
                 "c": {"kind": "linear"},
                 "d": {"kind": "softmax"},
                 "e": {"depth": 3},
@@ -252,8 +252,8 @@ def placement() -> Results:
 
 @pytest.fixture(scope="module")
 def papers_placement() -> Results:
-    laws = ["axes.outlier_fraction=[0.5,0.8]", "axes.label_rule=[random,flipped]"]
-    return _run("placement", ["seed=0..4", "prompts_per_task=1", "num_queries=1", *laws], sizes=[])
+    distributions = ["axes.outlier_fraction=[0.5,0.8]", "axes.label_rule=[random,flipped]"]
+    return _run("placement", ["seed=0..4", "prompts_per_task=1", "num_queries=1", *distributions], sizes=[])
 
 
 def test_placement_is_judged_pair_by_pair_in_the_published_setting(papers_placement: Results) -> None:

@@ -10,7 +10,7 @@ import torch
 from iclab.cli.main import main
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import resolve
-from iclab.results.grid_points import capped, column_of, places_of, swept_columns
+from iclab.results.grid_points import capped, column_of, grid_points, swept_columns
 from iclab.results.page import Panel, Reading
 from iclab.results.results import Results
 from iclab.results.wording import band, basis, interval_note
@@ -79,7 +79,7 @@ def test_every_swept_key_makes_a_place_of_its_own(
     paired = next(table for table in reading.tables if table.name == "paired")
     assert len(paired.rows) == 2 * 2  # two rivals at two places
     errors = results.summary[results.summary["metric"] == "squared_error"]
-    assert sum(len(place.rows) for place in places_of(results, errors, columns)) == len(errors)
+    assert sum(len(point.rows) for point in grid_points(results, errors, columns)) == len(errors)
 
 
 def test_the_config_of_a_place_is_that_of_its_cells(tiny_error: str, tmp_path: Path) -> None:

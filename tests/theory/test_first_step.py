@@ -52,17 +52,17 @@ def test_both_terms_on_a_link_with_a_mean_and_both_low_degrees(name: str, dim: i
     """Every part of the label term counts here: none of E g, E g z and E g z^2 vanishes. Leaving out that of the pairs
     of orthogonal features, or that of degree 2 in them alone, would be off by 7 to 50 standard errors at degree 2."""
     tasks, rho, b = 12_000, 2.0, -1.0
-    law = SingleIndex(dim, 2, make_link(name), 0.3)
+    distribution = SingleIndex(dim, 2, make_link(name), 0.3)
     model = OneLayerMamba(dim, 1, rho=rho, b=b, dtype=torch.float64)
     degree = block_degrees(model.embedding, dim)
-    prompts = law.sample(Stream(2).child("first step"), tasks, length, 64, dtype=torch.float64)
+    prompts = distribution.sample(Stream(2).child("first step"), tasks, length, 64, dtype=torch.float64)
     state = model.features(prompts)
     h = []
     for k in range(3):
         model.gamma.data.copy_((degree == k).double())
         h.append(model.read(state, prompts.queries).detach())
     total = torch.stack(h).sum(0)
-    exact = first_step(GateMoments(law.link, 0.3, rho, b, length), dim)
+    exact = first_step(GateMoments(distribution.link, 0.3, rho, b, length), dim)
     for k in range(3):
         quadratic = (h[k] ** 2).mean(1).numpy() / 8
         label = -(prompts.query_targets * total * h[k]).mean(1).numpy() / 2

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from iclab.config.field_types import Slot
+from iclab.config.field_types import FieldType
 from iclab.config.keys import unknown_key
 from iclab.config.nearest import alternatives
 from iclab.errors import InputError
@@ -85,12 +85,12 @@ def _order(change: Change) -> tuple[int, int]:
 
 def _apply(model: type[BaseModel], tree: dict[str, Any], change: Change) -> None:
     key = ".".join(change.path)
-    slot = Slot((model,))
+    field_type = FieldType((model,))
     node: Any = tree
     for place, part in enumerate(change.path):
         if not isinstance(node, dict | list):
             raise unknown_key(key, model, tree)
-        parent = slot.chosen(node)
+        parent = field_type.chosen(node)
         child = parent.child(part)
         if child is None:
             raise unknown_key(key, model, tree)
@@ -105,10 +105,10 @@ def _apply(model: type[BaseModel], tree: dict[str, Any], change: Change) -> None
             if not isinstance(node[index], dict) or node[index].get(rest[0]) != change.value:
                 node[index] = {rest[0]: change.value}
             return
-        slot, node = child, node[index]
+        field_type, node = child, node[index]
 
 
-def _set(change: Change, parent: Slot, child: Slot, node: Any, index: Any) -> None:
+def _set(change: Change, parent: FieldType, child: FieldType, node: Any, index: Any) -> None:
     part = change.path[-1]
     is_entry = isinstance(node, dict) and parent.is_entry(part)
     if change.action == "section":

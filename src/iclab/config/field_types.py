@@ -1,4 +1,4 @@
-"""`Slot`: what may stand at one place of a configuration, read from its type annotation."""
+"""`FieldType`: what may stand at one place of a configuration, read from its type annotation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 
 
 @dataclass(frozen=True)
-class Slot:
+class FieldType:
     """A place of a configuration.
 
     Attributes:
@@ -25,11 +25,11 @@ class Slot:
 
     sections: tuple[type[BaseModel], ...] = ()
     discriminator: str | None = None
-    items: Slot | None = None
+    items: FieldType | None = None
     anything: bool = False
     nullable: bool = False
 
-    def chosen(self, node: object) -> Slot:
+    def chosen(self, node: object) -> FieldType:
         """The same with the section in use alone, where the discriminator in ``node`` tells."""
         if self.discriminator is None or not isinstance(node, dict):
             return self
@@ -37,11 +37,11 @@ class Slot:
         matching = tuple(s for s in self.sections if tag in get_args(s.model_fields[self.discriminator].annotation))
         return replace(self, sections=matching or self.sections)
 
-    def child(self, name: str) -> Slot | None:
+    def child(self, name: str) -> FieldType | None:
         """What stands below ``name``; ``None`` if there is no such name."""
         field = self._field(name)
         if field is not None:
-            return _slot(field.annotation, field.discriminator if isinstance(field.discriminator, str) else None)
+            return _field_type(field.annotation, field.discriminator if isinstance(field.discriminator, str) else None)
         return self if self.anything else self.items
 
     def is_entry(self, name: str) -> bool:
@@ -60,21 +60,21 @@ class Slot:
         return next((s.model_fields[name] for s in self.sections if name in s.model_fields), None)
 
 
-def _slot(annotation: object, discriminator: str | None = None) -> Slot:
+def _field_type(annotation: object, discriminator: str | None = None) -> FieldType:
     if annotation is Any:
-        return Slot(anything=True, nullable=True)
+        return FieldType(anything=True, nullable=True)
     if annotation is None or annotation is NoneType:
-        return Slot(nullable=True)
+        return FieldType(nullable=True)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return Slot((annotation,), discriminator)
+        return FieldType((annotation,), discriminator)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         infos = [info for info in arguments[1:] if isinstance(info, FieldInfo)]
         found = next((info.discriminator for info in infos if isinstance(info.discriminator, str)), discriminator)
-        return _slot(arguments[0], found)
+        return _field_type(arguments[0], found)
     if origin in (Union, UnionType):
-        members = [_slot(member) for member in arguments]
-        return Slot(
+        members = [_field_type(member) for member in arguments]
+        return FieldType(
             tuple(section for member in members for section in member.sections),
             discriminator or next((m.discriminator for m in members if m.discriminator), None),
             next((m.items for m in members if m.items), None),
@@ -82,7 +82,7 @@ def _slot(annotation: object, discriminator: str | None = None) -> Slot:
             any(m.nullable for m in members),
         )
     if origin in (list, tuple) or annotation in (list, tuple):
-        return Slot(items=_slot(arguments[0]) if arguments else Slot(anything=True, nullable=True))
+        return FieldType(items=_field_type(arguments[0]) if arguments else FieldType(anything=True, nullable=True))
     if origin is dict or annotation is dict:
-        return Slot(items=_slot(arguments[1]) if arguments else Slot(anything=True, nullable=True))
-    return Slot()
+        return FieldType(items=_field_type(arguments[1]) if arguments else FieldType(anything=True, nullable=True))
+    return FieldType()

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever a field is added to or removed from a configuration, because that changes every id."""
 
 

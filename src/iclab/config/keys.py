@@ -11,14 +11,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from iclab.config.field_types import Slot
+from iclab.config.field_types import FieldType
 from iclab.config.nearest import did_you_mean, listed
 from iclab.errors import InputError
 
 
 def dotted_names(model: type[BaseModel], tree: object = None) -> list[str]:
     """Every name that can be set, ``prompts.link`` and the like; ``tree`` tells which kinds are in use."""
-    return list(_names(Slot((model,)), tree if isinstance(tree, dict) else {}, ""))
+    return list(_names(FieldType((model,)), tree if isinstance(tree, dict) else {}, ""))
 
 
 def unknown_key(key: str, model: type[BaseModel], tree: object = None) -> InputError:
@@ -42,17 +42,17 @@ def look_up(tree: object, key: str) -> Any:
     return node
 
 
-def _names(slot: Slot, node: object, name: str) -> Iterator[str]:
-    slot = slot.chosen(node)
+def _names(field_type: FieldType, node: object, name: str) -> Iterator[str]:
+    field_type = field_type.chosen(node)
     prefix = f"{name}." if name else ""
-    if slot.sections:
+    if field_type.sections:
         values = node if isinstance(node, dict) else {}
-        for field in dict.fromkeys(field for section in slot.sections for field in section.model_fields):
-            child = slot.child(field)
+        for field in dict.fromkeys(field for section in field_type.sections for field in section.model_fields):
+            child = field_type.child(field)
             if child is not None:
-                yield from _names(child, values.get(field, slot.default(field)), prefix + field)
-    elif slot.items is not None and slot.items.sections and isinstance(node, dict):
+                yield from _names(child, values.get(field, field_type.default(field)), prefix + field)
+    elif field_type.items is not None and field_type.items.sections and isinstance(node, dict):
         for key, item in node.items():
-            yield from _names(slot.items, item, f"{prefix}{key}")
+            yield from _names(field_type.items, item, f"{prefix}{key}")
     else:
         yield name

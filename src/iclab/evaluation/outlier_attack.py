@@ -4,7 +4,7 @@ One example of each prompt becomes ``x_i + delta`` with ``|delta| <= radius`` an
 search lowers the margin ``z F`` of the query, z its clean label and F the model's output. It is projected gradient
 descent with normalised steps. The adversary knows the model, the prompt and the query. The margin need not be convex in
 ``delta``, so what is found bounds the harm of the worst outlier from below and not from above.
-Shapes: B prompts, N examples, P places, K directions, d ambient dimension.
+Shapes: B prompts, N examples, P positions, K directions, d ambient dimension.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def worst_outliers(
     radius: float,
     *,
     stream: Stream,
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
     label_rule: str | LabelRule = "flipped",
     target_label: int = 1,
     steps: int = 30,
     restarts: int = 3,
 ) -> WorstOutliers:
-    """Search the worst single outlier at each place by projected gradient descent on the margin.
+    """Search the worst single outlier at each position by projected gradient descent on the margin.
 
     The first search starts at ``delta = 0``, the others at random directions of length ``radius``. The best point on
     the way counts, so the result is no worse for the adversary than any of the starts.
@@ -45,18 +45,18 @@ def worst_outliers(
         prompts: with one query each.
         radius: bound of ``|delta|``.
         stream: of random starts and random labels.
-        places: indices of context examples; ``None`` is all of them.
+        positions: indices of context examples; ``None`` is all of them.
         label_rule, target_label: of the outlier, as in `iclab.prompts.outlier_rules.OutlierRules`.
         steps: gradient steps of each search.
-        restarts: searches at each place.
+        restarts: searches at each position.
 
     Raises:
-        InputError: for numbers out of range, places that do not exist, prompts without a context or with another number
-            of queries than one, and outputs that are not finite.
+        InputError: for numbers out of range, positions that do not exist, prompts without a context or with another
+            number of queries than one, and outputs that are not finite.
     """
     radius = check_positive("radius", radius)
     steps, restarts = check_integer("steps", steps, 0), check_integer("restarts", restarts, 1)
-    chosen, labels = setting(prompts, places, label_rule, target_label, stream)
+    chosen, labels = setting(prompts, positions, label_rule, target_label, stream)
     shape = (len(chosen), *prompts.queries[:, 0].shape)
     best: WorstOutliers | None = None
     for restart in range(restarts):
@@ -82,24 +82,24 @@ def random_outliers(
     stream: Stream,
     draws: int = 1,
     directions: Tensor | None = None,
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
     label_rule: str | LabelRule = "flipped",
     target_label: int = 1,
 ) -> WorstOutliers:
-    """The worst of ``draws`` random outliers of length ``radius`` at each place: with one draw, a random outlier.
+    """The worst of ``draws`` random outliers of length ``radius`` at each position: with one draw, a random outlier.
 
     Args:
-        model, prompts, radius, places, label_rule, target_label: as in `worst_outliers`. From the same stream both show
-            the same labels.
+        model, prompts, radius, positions, label_rule, target_label: as in `worst_outliers`. From the same stream both
+            show the same labels.
         stream: of the directions and random labels.
-        draws: how many are tried at each place of each prompt.
+        draws: how many are tried at each position of each prompt.
         directions: ``(K, d)``: take one of these, at random and normalised, instead of a uniform direction.
 
     Raises:
         InputError: as `worst_outliers`; also for directions of another shape, of length zero or not finite.
     """
     radius, draws = check_positive("radius", radius), check_integer("draws", draws, 1)
-    chosen, labels = setting(prompts, places, label_rule, target_label, stream)
+    chosen, labels = setting(prompts, positions, label_rule, target_label, stream)
     shape = (len(chosen), *prompts.queries[:, 0].shape)
     given = None if directions is None else _normalised(directions, prompts.ambient_dim)
     best: WorstOutliers | None = None
@@ -123,21 +123,21 @@ def random_outliers(
 
 
 def _descend(
-    model: Model, prompts: OutlierPrompts, places: Tensor, labels: Tensor, start: Tensor, radius: float, steps: int
+    model: Model, prompts: OutlierPrompts, positions: Tensor, labels: Tensor, start: Tensor, radius: float, steps: int
 ) -> WorstOutliers:
     """Normalised steps down the margin, projected on the ball; the best point of all."""
-    changes, best = start, WorstOutliers(places, torch.full_like(labels, math.inf), start, labels, 0)
+    changes, best = start, WorstOutliers(positions, torch.full_like(labels, math.inf), start, labels, 0)
     for step in range(steps):
         changes = changes.detach().requires_grad_()
         with torch.enable_grad():
-            margins = margins_at(model, prompts, places, labels, changes)
+            margins = margins_at(model, prompts, positions, labels, changes)
             (slopes,) = torch.autograd.grad(margins.sum(), changes)
         changes = changes.detach()
-        best = best.better(WorstOutliers(places, margins.detach(), changes, labels, margins.numel()))
+        best = best.better(WorstOutliers(positions, margins.detach(), changes, labels, margins.numel()))
         lengths = slopes.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(slopes.dtype).tiny)
         moved = changes - radius * _FIRST_STEP * (1 - step / steps) * (slopes / lengths)
         changes = moved * (radius / moved.norm(dim=-1, keepdim=True).clamp(min=radius))
-    return best.better(measured(model, prompts, places, labels, changes))
+    return best.better(measured(model, prompts, positions, labels, changes))
 
 
 def _directions(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

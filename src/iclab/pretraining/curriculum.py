@@ -13,17 +13,17 @@ _MOST_STAGES = 10_000
 
 @dataclass(frozen=True)
 class Ramp:
-    """A scalar that grows by stairs: ``min(stop, start + by * floor(step / every))`` at step 0, 1, ...
+    """A scalar that grows in steps: ``min(stop, start + by * floor(step / every))`` at step 0, 1, ...
 
     Attributes:
         start: the value at step 0.
-        stop: the last value; the last stair is cut to it.
-        by: the height of a stair.
-        every: steps a stair lasts.
+        stop: the last value; the last increase is cut to it.
+        by: the size of an increase.
+        every: training steps between increases.
 
     Raises:
         InputError: for numbers that are not finite, a ramp that shrinks or stands still before ``stop``, or one of more
-            than 10,000 stairs.
+            than 10,000 increases.
     """
 
     start: float
@@ -42,31 +42,31 @@ class Ramp:
                 f"a ramp goes from {self.start} to {self.stop} by {self.by}; expected one that grows: "
                 "stop >= start and by > 0"
             )
-        if self.stairs > _MOST_STAGES:
+        if self.num_steps > _MOST_STAGES:
             raise InputError(
-                f"a ramp from {self.start} to {self.stop} has {self.stairs} stairs; expected at most {_MOST_STAGES}: "
+                f"a ramp from {self.start} to {self.stop} has {self.num_steps} steps; expected at most {_MOST_STAGES}: "
                 f"raise by = {self.by}"
             )
 
     @property
-    def stairs(self) -> int:
+    def num_steps(self) -> int:
         """How often the value changes."""
-        # Without the small number, 0.3 / 0.1 would need a fourth stair of height 4e-17.
+        # Without the small number, 0.3 / 0.1 would need a fourth increase of 4e-17.
         return math.ceil((self.stop - self.start) / self.by - 1e-9)
 
     @property
     def end(self) -> int:
         """The first step with the last value."""
-        return self.stairs * self.every
+        return self.num_steps * self.every
 
     def at(self, step: int) -> float:
         """The value at ``step``; an ``int`` where all numbers of the ramp are."""
-        stair = step // self.every
-        return self.stop if stair >= self.stairs else self.start + self.by * stair
+        index = step // self.every
+        return self.stop if index >= self.num_steps else self.start + self.by * index
 
     def changes(self) -> Iterator[int]:
         """The steps at which the value differs from that of the step before."""
-        return (stair * self.every for stair in range(1, self.stairs + 1))
+        return (index * self.every for index in range(1, self.num_steps + 1))
 
 
 @dataclass(frozen=True, init=False)

@@ -56,7 +56,7 @@ def draw_sample(prompts: PromptDistribution, stream: Stream) -> dict[str, Tensor
     return {"inputs": chunk.inputs, "labels": chunk.labels}
 
 
-def law_digest(prompts: PromptDistribution, stream: Stream) -> str:
+def distribution_digest(prompts: PromptDistribution, stream: Stream) -> str:
     """Hexadecimal hash of the law's description and of the numbers of that sample."""
     content = hashlib.blake2b(json.dumps(described(prompts), sort_keys=True).encode(), digest_size=8)
     for tensor in draw_sample(prompts, stream).values():

@@ -98,9 +98,9 @@ def check_dimension(phases: Sequence[Phase], input_dim: int) -> None:
 
 
 def _phase(start: int, stop: int, prompts: PromptDistribution, num_examples: int, values: dict[str, float]) -> Phase:
-    law = {name: value for name, value in values.items() if name != "num_examples"}
+    distribution = {name: value for name, value in values.items() if name != "num_examples"}
     count = _size(values["num_examples"]) if "num_examples" in values else num_examples
-    final = check_distribution(adjusted(prompts, law), f"what adjusted() of {type(prompts).__name__} returned")
+    final = check_distribution(adjusted(prompts, distribution), f"what adjusted() of {type(prompts).__name__} returned")
     return Phase(start, stop, final, count, values)
 
 

@@ -20,7 +20,7 @@ from iclab.pretraining.optimisation import Optimisation
 from iclab.pretraining.phases import Plan, check_dimension
 from iclab.pretraining.train_record import TrainProgress, TrainRecord
 from iclab.pretraining.train_settings import TrainSettings
-from iclab.pretraining.trainer import Outlets, Trainer
+from iclab.pretraining.trainer import Trainer, TrainingOutputs
 from iclab.pretraining.training_place import (
     find_device,
     input_dim,
@@ -155,7 +155,7 @@ def train(
     check_dimension(plan.phases, input_dim(model))
     dtype, place = trained_dtype(model), find_device(model, device)
     store = None if folder is None else CheckpointFolder(folder, keep)
-    outlets = Outlets(store, checkpoint_every, tuple(writers), progress)
+    outputs = TrainingOutputs(store, checkpoint_every, tuple(writers), progress)
     advice = f"lower batch_size ({batch_size}) or num_examples ({num_examples}), or raise accumulate ({accumulate})"
     world = join(place)
     keep_freed_memory()
@@ -174,6 +174,6 @@ def train(
         rows = max(CHUNK, batch_size // (accumulate * world.size))
         evaluation = None if evaluate_every is None else FixedEvaluation(prompts, settings, place, dtype, rows)
         optimisation = Optimisation(model, settings, world, place, compile)
-        trainer = Trainer(model, prompts, settings, plan, batches, optimisation, evaluation, world, outlets)
+        trainer = Trainer(model, prompts, settings, plan, batches, optimisation, evaluation, world, outputs)
         with store.held(resume) if store is not None and world.leads else nullcontext():
             return model, trainer.run(place.type != "cpu" if prefetch is None else prefetch)

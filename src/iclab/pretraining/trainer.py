@@ -35,7 +35,7 @@ from iclab.prompts import PromptDistribution
 
 
 @dataclass(frozen=True)
-class Outlets:
+class TrainingOutputs:
     """What of a training is written down, and what is told: nothing here changes a weight.
 
     Attributes:
@@ -74,13 +74,13 @@ class Trainer:
         optimisation: Optimisation,
         evaluation: FixedEvaluation | None,
         world: World,
-        outlets: Outlets,
+        outputs: TrainingOutputs,
     ) -> None:
         self.model, self.settings, self.plan, self.batches = model, settings, plan, batches
-        self.optimisation, self.evaluation, self.world, self.outlets = optimisation, evaluation, world, outlets
+        self.optimisation, self.evaluation, self.world, self.outputs = optimisation, evaluation, world, outputs
         self.average = None if settings.average is None else WeightAverage(model, settings.average)
         self.step = self.resumed_from = 0
-        self._folder = outlets.folder if world.leads else None
+        self._folder = outputs.folder if world.leads else None
         self._log = MetricsLog(None if self._folder is None else self._folder.metrics)
         self._window = Window()
         self._best: dict[str, Any] | None = None
@@ -92,7 +92,7 @@ class Trainer:
         """Resume where the folder has a checkpoint, take the steps that are left, and give the model its weights."""
         self._resume()
         self.world.check_same_weights(self.model, self.step)
-        writers = self.outlets.writers if self.world.leads else ()
+        writers = self.outputs.writers if self.world.leads else ()
         try:
             for writer in writers:
                 writer.start(self._identity["settings"], self.step)
@@ -117,7 +117,7 @@ class Trainer:
             self.average.update(self.model, step)
         self.step = done = step + 1
         evaluate = settings.evaluate_every is not None and _due(done, settings.evaluate_every, settings.steps)
-        due = _due(done, self.outlets.checkpoint_every, settings.steps)
+        due = _due(done, self.outputs.checkpoint_every, settings.steps)
         checkpoint = self._folder is not None and due
         write = evaluate or done == phase.stop or _due(done, settings.log_every, settings.steps)
         if evaluate or checkpoint or write:
@@ -153,8 +153,8 @@ class Trainer:
         self._log.add(line)
         for writer in writers:
             writer.write(line)
-        if self.outlets.progress is not None and self.world.leads:
-            self.outlets.progress(self._progress(float(line["loss"]), rate))  # type: ignore[arg-type]
+        if self.outputs.progress is not None and self.world.leads:
+            self.outputs.progress(self._progress(float(line["loss"]), rate))  # type: ignore[arg-type]
 
     def _evaluate(self) -> dict[str, float]:
         assert self.evaluation is not None

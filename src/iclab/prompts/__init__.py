@@ -3,7 +3,7 @@
 from iclab.prompts.batch import Prompts
 from iclab.prompts.chunks import CHUNK
 from iclab.prompts.distribution import PromptDistribution
-from iclab.prompts.inputs import INPUT_LAWS, InputLaw
+from iclab.prompts.inputs import INPUT_DISTRIBUTIONS, InputDistribution
 from iclab.prompts.labelled_vectors import LabelledVectors
 from iclab.prompts.outlier_classification import OutlierClassification
 from iclab.prompts.outlier_prompts import OutlierPrompts
@@ -15,11 +15,11 @@ from iclab.prompts.vector_classification import VectorClassification
 
 __all__ = [
     "CHUNK",
-    "INPUT_LAWS",
+    "INPUT_DISTRIBUTIONS",
     "LABEL_RULES",
     "PLACEMENTS",
     "SAMPLINGS",
-    "InputLaw",
+    "InputDistribution",
     "LabelledVectors",
     "OutlierClassification",
     "OutlierPrompts",

@@ -19,13 +19,13 @@ CHUNK = 8
 """Prompts drawn from one generator. Prompt ``i`` is row ``i % CHUNK`` of chunk ``i // CHUNK``, whatever the batch."""
 
 
-def chunks_at_once(law: Any) -> int:
+def chunks_at_once(distribution: Any) -> int:
     """The most chunks for one call of `draw_together`: 1 where they would be drawn one by one."""
-    return max(1, law.chunks_at_once) if _joins(law) else 1
+    return max(1, distribution.chunks_at_once) if _joins(distribution) else 1
 
 
 def draw_together(
-    law: Any,
+    distribution: Any,
     generators: Sequence[torch.Generator],
     num_examples: int,
     num_queries: int,
@@ -35,28 +35,28 @@ def draw_together(
     """The chunks of the generators, in order; ``buffer``, ``(len(generators) * CHUNK, N+Q, d)``, holds the inputs.
 
     Raises:
-        InputError: where ``law`` returns something else than the prompts asked for; see `check_drawn`.
+        InputError: where ``distribution`` returns something else than the prompts asked for; see `check_drawn`.
     """
     sizes = num_examples, num_queries, dtype
-    if _joins(law):
-        drawn = law.draw_chunks(generators, *sizes, buffer)
-        return check_drawn(law, "draw_chunks", drawn, len(generators) * CHUNK, *sizes)
+    if _joins(distribution):
+        drawn = distribution.draw_chunks(generators, *sizes, buffer)
+        return check_drawn(distribution, "draw_chunks", drawn, len(generators) * CHUNK, *sizes)
     buffers = [()] * len(generators) if buffer is None else [(part,) for part in buffer.split(CHUNK)]
     chunks = [
-        check_drawn(law, "draw_chunk", law.draw_chunk(generator, *sizes, *part), CHUNK, *sizes)
+        check_drawn(distribution, "draw_chunk", distribution.draw_chunk(generator, *sizes, *part), CHUNK, *sizes)
         for generator, part in zip(generators, buffers, strict=True)
     ]
     return chunks[0] if len(chunks) == 1 else Prompts.cat(chunks)
 
 
-def _joins(law: Any) -> bool:
+def _joins(distribution: Any) -> bool:
     """Whether ``draw_chunks`` was written by the class that says how one chunk is drawn."""
-    owner = _owner(law, "draw_chunks")
-    return owner is not None and owner is _owner(law, "draw_chunk")
+    owner = _owner(distribution, "draw_chunks")
+    return owner is not None and owner is _owner(distribution, "draw_chunk")
 
 
-def _owner(law: Any, name: str) -> object:
-    """Who defines a method of ``law``: a class, or the object itself."""
-    if name in getattr(law, "__dict__", ()):
-        return law
-    return next((kind for kind in type(law).__mro__ if name in vars(kind)), None)
+def _owner(distribution: Any, name: str) -> object:
+    """Who defines a method of ``distribution``: a class, or the object itself."""
+    if name in getattr(distribution, "__dict__", ()):
+        return distribution
+    return next((kind for kind in type(distribution).__mro__ if name in vars(kind)), None)

@@ -111,7 +111,7 @@ def check_distribution(prompts: object, name: str = "prompts") -> PromptDistribu
 
 
 def sample_checked(
-    law: PromptDistribution,
+    distribution: PromptDistribution,
     stream: Stream,
     num_prompts: int,
     num_examples: int,
@@ -121,5 +121,5 @@ def sample_checked(
     dtype: torch.dtype = torch.float32,
 ) -> Prompts:
     """``law.sample(...)``, checked also where the family has written that method anew; see `check_drawn`."""
-    drawn = law.sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
-    return check_drawn(law, "sample", drawn, num_prompts, num_examples, num_queries, dtype)
+    drawn = distribution.sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
+    return check_drawn(distribution, "sample", drawn, num_prompts, num_examples, num_queries, dtype)

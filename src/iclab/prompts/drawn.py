@@ -16,7 +16,13 @@ from iclab.prompts.values import is_finite
 
 
 def check_drawn(
-    law: Any, method: str, drawn: object, num_prompts: int, num_examples: int, num_queries: int, dtype: torch.dtype
+    distribution: Any,
+    method: str,
+    drawn: object,
+    num_prompts: int,
+    num_examples: int,
+    num_queries: int,
+    dtype: torch.dtype,
 ) -> Prompts:
     """Return ``drawn``, which ``law.method`` gave, if it is what was asked for.
 
@@ -31,11 +37,11 @@ def check_drawn(
         InputError: for what is no `Prompts`, another B, N, Q, d or dtype, tensors that are not on the CPU, and inputs
             or labels that are not finite (a query label may be NaN: unlabelled).
     """
-    name = f"{type(law).__name__}.{method}"
+    name = f"{type(distribution).__name__}.{method}"
     if not isinstance(drawn, Prompts):
         raise InputError(f"{name} returned an object of type {type(drawn).__name__}; expected Prompts")
     found = (drawn.batch_size, drawn.num_examples, drawn.num_queries, drawn.ambient_dim)
-    wanted = (num_prompts, num_examples, num_queries, law.ambient_dim)
+    wanted = (num_prompts, num_examples, num_queries, distribution.ambient_dim)
     if found != wanted:
         raise InputError(
             f"{name} returned {_sizes(*found)}; expected {_sizes(*wanted)}: return as many as were asked for"

@@ -14,11 +14,11 @@ from torch import Tensor
 from iclab.errors import InputError
 from iclab.prompts.values import check_held
 
-INPUT_LAWS = ("gaussian", "rademacher", "uniform", "student_t")
+INPUT_DISTRIBUTIONS = ("gaussian", "rademacher", "uniform", "student_t")
 
 
 @dataclass(frozen=True)
-class InputLaw:
+class InputDistribution:
     """A law of i.i.d. coordinates with mean 0 and variance 1, mixed by an optional covariance.
 
     Attributes:
@@ -32,11 +32,13 @@ class InputLaw:
     covariance: Sequence[Sequence[float]] | np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind not in INPUT_LAWS:
+        if not isinstance(self.kind, str) or self.kind not in INPUT_DISTRIBUTIONS:
             hint = ""
             if not isinstance(self.kind, str):
-                hint = " (a covariance is given as InputLaw(covariance=...))"
-            raise InputError(f"the input law is {_short(self.kind)}; expected one of {', '.join(INPUT_LAWS)}{hint}")
+                hint = " (a covariance is given as InputDistribution(covariance=...))"
+            raise InputError(
+                f"the input law is {_short(self.kind)}; expected one of {', '.join(INPUT_DISTRIBUTIONS)}{hint}"
+            )
         if isinstance(self.df, bool) or not isinstance(self.df, Real) or not 2 < self.df < float("inf"):
             raise InputError(
                 f"df is {self.df!r}; expected a finite number above 2, or the variance does not exist (inf is gaussian)"

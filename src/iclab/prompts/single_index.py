@@ -19,7 +19,7 @@ from iclab.prompts.arguments import one_value
 from iclab.prompts.batch import Prompts
 from iclab.prompts.chunks import CHUNK
 from iclab.prompts.distribution import PromptDistribution
-from iclab.prompts.inputs import InputLaw
+from iclab.prompts.inputs import InputDistribution
 from iclab.prompts.stream import Stream
 from iclab.prompts.values import check_finite, check_held, check_real, is_finite
 
@@ -37,7 +37,7 @@ class SingleIndex(PromptDistribution):
         support: the r coordinates, ``None`` for a random subset drawn from ``seed``, shared by all prompts.
         rotation: ``(d, d)`` orthogonal matrix ``R`` applied to every ``beta`` (a subspace that is not axis-aligned),
             ``"random"`` for one drawn from ``seed``, or ``None``.
-        inputs: an `InputLaw`, or the name of one.
+        inputs: an `InputDistribution`, or the name of one.
         seed: of the support and the rotation, when they are random.
 
     Raises:
@@ -55,7 +55,7 @@ class SingleIndex(PromptDistribution):
         noise: float = 0.0,
         support: Sequence[int] | None = None,
         rotation: Sequence[Sequence[float]] | np.ndarray | str | None = None,
-        inputs: InputLaw | str = "gaussian",
+        inputs: InputDistribution | str = "gaussian",
         *,
         seed: int = 0,
     ) -> None:
@@ -69,7 +69,7 @@ class SingleIndex(PromptDistribution):
         self.noise = check_real("noise", one_value("noise", noise), 0)
         self._sizes = {"noise": self.noise, "the size of the link": math.hypot(self.link.mean, self.link.variance**0.5)}
         check_held(self._sizes, torch.float64)
-        self.inputs = inputs if isinstance(inputs, InputLaw) else InputLaw(inputs)
+        self.inputs = inputs if isinstance(inputs, InputDistribution) else InputDistribution(inputs)
         if self.inputs.covariance is not None and len(self.inputs.covariance) != self.ambient_dim:
             raise InputError(
                 f"the covariance is for dimension {len(self.inputs.covariance)}; expected {self.ambient_dim}"

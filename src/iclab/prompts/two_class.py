@@ -116,9 +116,9 @@ class TwoClassDistribution(PromptDistribution):
             if name in self._fixed:
                 raise InputError(f"replace keeps the patterns and {name} would change them; make a new law instead")
             check_choice("an argument of replace", name, list(self._options))
-        law = copy.copy(self)
-        law._set(self._options | changes)
-        return law
+        distribution = copy.copy(self)
+        distribution._set(self._options | changes)
+        return distribution
 
     @abstractmethod
     def _inputs(self, draws: Draws, out: Tensor) -> None:

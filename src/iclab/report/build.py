@@ -18,7 +18,7 @@ from iclab.report.csv_data import data_link
 from iclab.report.drawing import DrawnFigure, draw_figure
 from iclab.report.intervals import intervals_in_words
 from iclab.report.page import Download, as_json, render_page
-from iclab.report.strokes import assign_strokes
+from iclab.report.styles import assign_styles
 from iclab.report.text import cell_text, duration, file_name, is_number, plain, span
 from iclab.results.page import Finding, Reading
 
@@ -91,10 +91,10 @@ def render_report(
         OSError: the folder cannot be written.
     """
     folder = Path(folder)
-    strokes = assign_strokes(reading.figures)
+    styles = assign_styles(reading.figures)
     drawn: dict[str, DrawnFigure] = {}
     for figure in reading.figures:
-        drawn[file_name(figure.name, {name.lower() for name in drawn})] = draw_figure(figure, strokes)
+        drawn[file_name(figure.name, {name.lower() for name in drawn})] = draw_figure(figure, styles)
     sampling = sampling or {}
     axes = experiment.get("grid") or {}
     sections = {
@@ -108,7 +108,7 @@ def render_report(
     }
     header = {key: plain(experiment.get(key, "")) for key in ("title", "question", "source")}
     header["name"] = plain(experiment.get("experiment", ""))
-    page = render_page(reading, drawn, strokes, header, sections)
+    page = render_page(reading, drawn, styles, header, sections)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for name, figure in drawn.items():
         write_atomic(folder / "figures" / f"{name}.svg", figure.svg)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from iclab.report.curves import Curve
 
-# As a fraction of the axes: about the width of a stroke.
+# As a fraction of the axes: about the width of a style.
 _NEAR = 0.012
 
 

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure as Canvas
 from iclab.report.palette import AXIS, INK, PAPER
 from iclab.report.panel import draw_panel
 from iclab.report.prepare import PreparedPanel, cut_off, prepare
-from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
+from iclab.report.styles import Key, Style, legend_keys, of_figure
 from iclab.report.terms import as_mathtext
 from iclab.report.text import plain, wrapped
 from iclab.results.page import Figure
@@ -71,29 +71,29 @@ class DrawnFigure:
     cut_off: str = ""
 
 
-def draw_figure(figure: Figure, strokes: dict[Key, Stroke]) -> DrawnFigure:
+def draw_figure(figure: Figure, styles: dict[Key, Style]) -> DrawnFigure:
     """Draw ``figure``; equal input gives equal bytes.
 
     Raises:
         InputError: a panel's data or limits make no sense.
     """
     with _style(plain(figure.name)):
-        panels, strokes = prepare(figure), of_figure(figure, strokes)
-        canvas = _compose(figure, panels, strokes)
+        panels, styles = prepare(figure), of_figure(figure, styles)
+        canvas = _compose(figure, panels, styles)
         svg, png = _svg(canvas, plain(figure.name)), _png(canvas)
-        drawn = [_draw_alone(panel, strokes) for panel in panels]
+        drawn = [_draw_alone(panel, styles) for panel in panels]
     notes = dict.fromkeys(note for _, panel_notes in drawn for note in panel_notes)
     return DrawnFigure(svg, png, tuple(data for data, _ in drawn), tuple(notes), cut_off(panels))
 
 
-def draw_legend_mark(stroke: Stroke) -> bytes:
+def draw_legend_mark(style: Style) -> bytes:
     """The line and marker of a legend's entry, as a small SVG."""
     with _style("legend"):
         canvas = Canvas(figsize=(0.52, 0.17), facecolor="none")
         axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_axis_off()
         axes.set(xlim=(0, 1), ylim=(0, 1))
-        axes.plot([0.04, 0.5, 0.96], [0.5] * 3, **stroke.line_options(), markevery=[1] if stroke.marker else None)
+        axes.plot([0.04, 0.5, 0.96], [0.5] * 3, **style.line_options(), markevery=[1] if style.marker else None)
         return _svg(canvas, "legend")
 
 
@@ -124,7 +124,7 @@ def _errors_alone(logger_name: str) -> Generator[None]:
         logger.setLevel(level)
 
 
-def _compose(figure: Figure, panels: Sequence[PreparedPanel], strokes: dict[Key, Stroke]) -> Canvas:
+def _compose(figure: Figure, panels: Sequence[PreparedPanel], styles: dict[Key, Style]) -> Canvas:
     columns = min(max(figure.columns, 1), 3) if figure.columns else column_count(len(figure.panels))
     rows = max(1, math.ceil(len(figure.panels) / columns))
     width, height = _FILE_PANEL_SIZES[columns]
@@ -137,9 +137,9 @@ def _compose(figure: Figure, panels: Sequence[PreparedPanel], strokes: dict[Key,
     canvas = Canvas(figsize=(columns * width, rows * height + legend_height), layout="constrained")
     canvas.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.04)  # type: ignore[union-attr]
     for position, panel in enumerate(panels, 1):
-        draw_panel(canvas.add_subplot(rows, columns, position), panel, strokes, title=True)
+        draw_panel(canvas.add_subplot(rows, columns, position), panel, styles, title=True)
     if keys:
-        handles = [strokes[key].handle() for key in keys]
+        handles = [styles[key].handle() for key in keys]
         canvas.legend(
             handles, list(map(as_mathtext, labels)), loc="outside lower left", ncols=legend_columns, handlelength=3.0,
             columnspacing=1.6,
@@ -147,9 +147,9 @@ def _compose(figure: Figure, panels: Sequence[PreparedPanel], strokes: dict[Key,
     return canvas
 
 
-def _draw_alone(panel: PreparedPanel, strokes: dict[Key, Stroke]) -> tuple[bytes, list[str]]:
+def _draw_alone(panel: PreparedPanel, styles: dict[Key, Style]) -> tuple[bytes, list[str]]:
     canvas = Canvas(figsize=_PANEL_SIZE, layout="constrained", facecolor="none")
-    notes = draw_panel(canvas.add_subplot(), panel, strokes, title=False)
+    notes = draw_panel(canvas.add_subplot(), panel, styles, title=False)
     return _svg(canvas, plain(panel.panel.title)), notes
 
 

@@ -18,7 +18,7 @@ from iclab.report.describe import Cell, Rows, figure_rows, panel_in_words
 from iclab.report.drawing import DrawnFigure, draw_legend_mark
 from iclab.report.inline import inline_svg
 from iclab.report.palette import DARK_VARIABLES, LIGHT_VARIABLES
-from iclab.report.strokes import Key, Stroke, legend_keys, of_figure
+from iclab.report.styles import Key, Style, legend_keys, of_figure
 from iclab.report.terms import as_html
 from iclab.report.text import cell_text, file_name, is_number, plain
 from iclab.results.page import Figure, Reading, Table, Verdict
@@ -42,7 +42,7 @@ class Download:
 def render_page(
     reading: Reading,
     drawn: Mapping[str, DrawnFigure],
-    strokes: dict[Key, Stroke],
+    styles: dict[Key, Style],
     header: Mapping[str, str],
     sections: Mapping[str, Any],
 ) -> str:
@@ -51,7 +51,7 @@ def render_page(
     Args:
         reading: what the results say.
         drawn: the drawings of ``reading.figures``, in order, by file name.
-        strokes: from `assign_strokes`.
+        styles: from `assign_strokes`.
         header: ``name``, ``title``, ``question``, ``source``.
         sections: ``glance``, ``intervals``, ``axes``, ``configuration``, ``provenance``, ``environment``, ``files``.
     """
@@ -69,7 +69,7 @@ def render_page(
         header=header,
         findings=[{"text": plain(f.text), "verdict": f.verdict, "badge": _BADGES[f.verdict]} for f in reading.findings],
         tally=_tally(reading),
-        figures=[_figure(i, figure, name, d, strokes) for i, (figure, (name, d)) in enumerate(named, 1)],
+        figures=[_figure(i, figure, name, d, styles) for i, (figure, (name, d)) in enumerate(named, 1)],
         tables=[_table(i, table) for i, table in enumerate(reading.tables, 1)],
         notes=[plain(note) for note in reading.notes],
         **sections,
@@ -97,8 +97,8 @@ def _tally(reading: Reading) -> str:
     return ", ".join(parts)
 
 
-def _figure(number: int, figure: Figure, name: str, drawn: DrawnFigure, strokes: dict[Key, Stroke]) -> dict[str, Any]:
-    keys, strokes = legend_keys(figure), of_figure(figure, strokes)
+def _figure(number: int, figure: Figure, name: str, drawn: DrawnFigure, styles: dict[Key, Style]) -> dict[str, Any]:
+    keys, styles = legend_keys(figure), of_figure(figure, styles)
     labels = [label for label, _ in keys]
     return {
         "number": number,
@@ -109,7 +109,7 @@ def _figure(number: int, figure: Figure, name: str, drawn: DrawnFigure, strokes:
         ],
         "legend": [
             {
-                "mark": inline_svg(draw_legend_mark(strokes[key]), f"f{number}k{i}", ""),
+                "mark": inline_svg(draw_legend_mark(styles[key]), f"f{number}k{i}", ""),
                 "label": key[0],
                 "role": key[1] if labels.count(key[0]) > 1 else "",
             }

@@ -33,8 +33,8 @@ def slope_of(reached: Reached, *, exact: bool = False) -> CrossingSlope | None:
     from iclab.evaluation import crossing_slope
 
     seeds = common_seeds(reached)[: 1 if exact else None]
-    places = sorted(x for x in reached if x > 0)
-    return crossing_slope(places, [[reached[x][seed] for x in places] for seed in seeds]) if seeds else None
+    points = sorted(x for x in reached if x > 0)
+    return crossing_slope(points, [[reached[x][seed] for x in points] for seed in seeds]) if seeds else None
 
 
 def crossing_series(reached: Reached, label: str, role: Role) -> Series | None:

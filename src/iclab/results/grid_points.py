@@ -31,7 +31,7 @@ _LONGEST_VALUE = 40
 
 
 @dataclass(frozen=True)
-class Place:
+class GridPoint:
     """One place of the grid.
 
     Attributes:
@@ -75,13 +75,13 @@ def swept_columns(results: Results, own: Collection[str] = (), without: Collecti
     return [column for column in frame.columns if column not in skipped and frame[column].notna().any()]
 
 
-def places_of(results: Results, frame: pd.DataFrame, columns: Sequence[str]) -> list[Place]:
+def grid_points(results: Results, frame: pd.DataFrame, columns: Sequence[str]) -> list[GridPoint]:
     """The places that ``frame``, rows of either table of ``results``, has rows of, in the grid's order."""
     configs = {cell["id"]: cell["config"] for cell in results.experiment["cells"]}
     if frame.empty:
         return []
     if not columns:
-        return [Place("", {}, frame, configs[results.per_seed["cell"].iloc[0]])]
+        return [GridPoint("", {}, frame, configs[results.per_seed["cell"].iloc[0]])]
     per_seed = results.per_seed
     first = per_seed.drop_duplicates(list(columns))
     cells = dict(zip(_keys(first, columns), first["cell"], strict=True))
@@ -90,7 +90,7 @@ def places_of(results: Results, frame: pd.DataFrame, columns: Sequence[str]) -> 
     shown = [_shown(list(values)) for values in zip(*keys, strict=True)]
     names = [axis_name(results, column) for column in columns]
     return [
-        Place(
+        GridPoint(
             ", ".join(f"{name} = {texts[i]}" for name, texts in zip(names, shown, strict=True)),
             dict(zip(columns, key, strict=True)),
             rows,

@@ -58,10 +58,10 @@ def per_seed_table(experiment: dict[str, Any], cells: Sequence[StoredCell]) -> t
                 }
             )
             samples.append(drawn)
-    places = [*swept.values(), *extra]
-    columns = ["experiment", "cell", "learner", *places, SEED, "num_examples", "metric", "statistic", *_NUMBERS]
+    points = [*swept.values(), *extra]
+    columns = ["experiment", "cell", "learner", *points, SEED, "num_examples", "metric", "statistic", *_NUMBERS]
     table = pd.DataFrame(rows, columns=columns)
-    for column in places:
+    for column in points:
         table[column] = _column([row[column] for row in rows])
     table["num_examples"] = pd.array([row["num_examples"] for row in rows], dtype="Int64")
     return table, samples

@@ -26,20 +26,20 @@ _CHECKPOINTS = 20  # of a training; what is lost on a crash is a part of it
 
 
 class Growth(Config):
-    """A scalar that grows in about ``stairs`` equal steps from ``start`` to the value that the prompts (for
+    """A scalar that grows in about ``num_steps`` equal steps from ``start`` to the value that the prompts (for
     ``num_examples``: training) have, which it reaches at step ``until``; see `iclab.pretraining.Ramp`."""
 
     start: int = Field(1, ge=1)
     until: int = Field(ge=1)
-    stairs: int = Field(7, ge=1, le=1000)
+    num_steps: int = Field(7, ge=1, le=1000)
 
     def ramp(self, stop: int) -> Ramp:
-        """The ramp up to ``stop``; whole numbers only, so the stairs may be fewer or more by rounding."""
+        """The ramp up to ``stop``; whole numbers only, so the steps may be fewer or more by rounding."""
         from iclab.pretraining import Ramp
 
-        height = max(1, round((stop - self.start) / self.stairs))
-        stairs = max(1, -(-(stop - self.start) // height))
-        return Ramp(self.start, stop, height, max(1, self.until // stairs))
+        height = max(1, round((stop - self.start) / self.num_steps))
+        steps = max(1, -(-(stop - self.start) // height))
+        return Ramp(self.start, stop, height, max(1, self.until // steps))
 
 
 class Training(Config):
@@ -206,14 +206,14 @@ class DeepLearner(Config):
 
     def _description(self, model: InContextModel, prompts: SingleIndex, stream: Stream) -> dict[str, Any]:
         """What decides the training: the section but for what figures call it, the law, the streams and the sizes."""
-        from iclab.pretraining.identity import law_digest
+        from iclab.pretraining.identity import distribution_digest
 
         return {
             "section": self.model_dump(mode="json", exclude={"label", "role"}),
             "model": model.settings(),
             "ambient_dim": prompts.ambient_dim,
             "intrinsic_dim": prompts.intrinsic_dim,
-            "sample": law_digest(prompts, stream),
+            "sample": distribution_digest(prompts, stream),
             "seed": stream.seed,
             "stream": stream.path,
         }

@@ -62,7 +62,7 @@ class OutlierPromptsSection(Config):
         # An orthogonal matrix with its decomposition, and a pair of integers for each task.
         check_bytes("prompts.ambient_dim", self.ambient_dim, 24.0 * self.ambient_dim**2)
         check_bytes("prompts.relevant", self.relevant, 150.0 * self.num_tasks(self.tasks))
-        return _law(self.model_dump_json(), seed)
+        return _distribution(self.model_dump_json(), seed)
 
     def num_tasks(self, tasks: Tasks) -> int:
         """How many ``tasks`` are, over these patterns."""
@@ -72,7 +72,7 @@ class OutlierPromptsSection(Config):
 
 
 @lru_cache(maxsize=1)
-def _law(settings: str, seed: int) -> OutlierClassification:
+def _distribution(settings: str, seed: int) -> OutlierClassification:
     """A law is a value: all learners of a cell share one, whose patterns take a while to draw in many dimensions."""
     from iclab.prompts import OutlierClassification
 
@@ -94,13 +94,13 @@ class TrainingChanges(Config):
     sampling: Sampling | None = None
     input_noise: Size | None = None
 
-    def apply(self, law: OutlierClassification) -> OutlierClassification:
+    def apply(self, distribution: OutlierClassification) -> OutlierClassification:
         """The changed law, over the same patterns."""
         changes = self.model_dump(exclude_none=True)
-        return law.replace(**changes) if changes else law
+        return distribution.replace(**changes) if changes else distribution
 
 
-class TestLaw(Config):
+class TestDistribution(Config):
     """A test law: what it has otherwise than the training law, whose patterns it shares.
 
     ``outlier_fraction`` is alpha, ``outlier_size`` kappa_a', ``irrelevant_range`` K' (the paper has K' > 1 and no
@@ -122,9 +122,9 @@ class TestLaw(Config):
     sampling: Sampling = "iid"
     input_noise: Size = 0.0
 
-    def build(self, training_law: OutlierClassification) -> OutlierClassification:
-        """The test law over the patterns of ``training_law``, whatever else that has."""
-        return training_law.replace(**self.model_dump(exclude={"num_examples"}))
+    def build(self, training_distribution: OutlierClassification) -> OutlierClassification:
+        """The test law over the patterns of ``training_distribution``, whatever else that has."""
+        return training_distribution.replace(**self.model_dump(exclude={"num_examples"}))
 
 
 class HingeTraining(Config):
@@ -143,8 +143,8 @@ class HingeTraining(Config):
 class AttentionLearner(Config):
     """A model to be trained: ``gated`` (Mamba), ``linear`` or ``softmax`` attention, one layer or a stack of several.
 
-    ``start: null`` is the model's own: 0.2 for one layer, the paper's. ``law`` changes the training law for this
-    learner alone; ``label`` is what figures call it.
+    ``start: null`` is the model's own: 0.2 for one layer, the paper's. ``prompts`` changes the training prompts
+    of this learner alone; ``label`` is what figures call it.
     """
 
     label: str = ""
@@ -153,7 +153,7 @@ class AttentionLearner(Config):
     depth: int = Field(1, ge=1, le=100)
     start: float | None = Field(None, gt=0, le=100)
     training: HingeTraining = HingeTraining()
-    law: TrainingChanges = TrainingChanges()
+    prompts: TrainingChanges = TrainingChanges()
 
     @property
     def name(self) -> str:
@@ -161,9 +161,9 @@ class AttentionLearner(Config):
         layers = "" if self.depth == 1 else f", {self.depth} layers"
         return self.label or f"{_NAMES[self.kind]}{layers}"
 
-    def training_law(self, prompts: OutlierPromptsSection, seed: int) -> OutlierClassification:
+    def training_distribution(self, prompts: OutlierPromptsSection, seed: int) -> OutlierClassification:
         """The law that this learner is trained on."""
-        return self.law.apply(prompts.build(seed))
+        return self.prompts.apply(prompts.build(seed))
 
     def model(self, ambient_dim: int, seed: int) -> TokenModel:
         """The model before training."""
@@ -192,10 +192,10 @@ class AttentionLearner(Config):
         from iclab.pretraining import hinge_sgd
         from iclab.prompts import Stream
 
-        law = self.training_law(prompts, seed)
+        distribution = self.training_distribution(prompts, seed)
         model = model or self.model(prompts.ambient_dim, seed)
         stream = Stream(seed).child("pretraining")
-        return hinge_sgd(model, law, stream=stream, **(self.training.model_dump() | options))
+        return hinge_sgd(model, distribution, stream=stream, **(self.training.model_dump() | options))
 
     def check(self, key: str, prompts: OutlierPromptsSection, seed: int = 0) -> None:
         """Refuse what cannot be trained, naming the ``key`` of this section."""
@@ -208,9 +208,9 @@ class AttentionLearner(Config):
         check_bytes(f"{key}.training.num_examples", training.num_examples, attention)
         check_duration(f"{key}.training.steps", training.steps, self.seconds(prompts))
         try:
-            self.training_law(prompts, seed)
+            self.training_distribution(prompts, seed)
         except InputError as error:
-            raise InputError(f"{key}.law: {error}") from None
+            raise InputError(f"{key}.prompts: {error}") from None
 
     def seconds(self, prompts: OutlierPromptsSection) -> float:
         """Rough seconds of the training on one core."""

@@ -38,7 +38,7 @@ class SingleIndexPrompts(Config):
 
     def build(self, seed: int) -> SingleIndex:
         """The prompt distribution; its support and rotation are drawn from ``seed``."""
-        from iclab.prompts import InputLaw, SingleIndex
+        from iclab.prompts import InputDistribution, SingleIndex
 
         if self.rotation is not None:
             check_bytes("prompts.ambient_dim", self.ambient_dim, 24.0 * self.ambient_dim**2)
@@ -48,7 +48,7 @@ class SingleIndexPrompts(Config):
             self.make_link(),
             self.noise,
             rotation=self.rotation,
-            inputs=InputLaw(self.inputs, self.df),
+            inputs=InputDistribution(self.inputs, self.df),
             seed=seed,
         )
 

@@ -16,7 +16,7 @@ from iclab.claims.rules import (
     widening,
 )
 from iclab.experiments.sections.single_index import Gate, SingleIndexPrompts
-from iclab.results.grid_points import Place, capped, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
 from iclab.results.page import Figure, Finding, Panel, Reading, Table
 from iclab.results.wording import basis, basis_of, interval_note, number, quantity, series
 from iclab.studies.alignment.theory import moments_of
@@ -35,20 +35,20 @@ def summarise(results: Results) -> Reading:
     import pandas as pd
 
     summary = results.summary
-    places = places_of(results, summary, swept_columns(results, own=("degree",)))
-    titles = {id(place): place.title or f"link = {place.config['prompts']['link']}" for place in places}
+    points = grid_points(results, summary, swept_columns(results, own=("degree",)))
+    titles = {id(point): point.title or f"link = {point.config['prompts']['link']}" for point in points}
     findings, rows, pairs = [], [], []
     panels: dict[int, list[Panel]] = {1: [], 2: []}
-    for place in places:
-        title = titles[id(place)]
+    for point in points:
+        title = titles[id(point)]
         for degree in (1, 2):
-            panels[degree].append(_panel(title, place.rows[place.rows["degree"] == degree], degree))
-        both = paired(place)
-        pairs.append(both.assign(place=title, tail=_tails(place, both)))
-        absent = [name for name in place.config["gates"] if name not in set(place.rows["learner"])]
-        findings.extend(_findings(title, place.rows[place.rows["degree"] == 1], both[both["degree"] == 1], absent))
+            panels[degree].append(_panel(title, point.rows[point.rows["degree"] == degree], degree))
+        both = paired(point)
+        pairs.append(both.assign(point=title, tail=_tails(point, both)))
+        absent = [name for name in point.config["gates"] if name not in set(point.rows["learner"])]
+        findings.extend(_findings(title, point.rows[point.rows["degree"] == 1], both[both["degree"] == 1], absent))
         rows.extend(_rows(title, both))
-    points = pd.concat(pairs) if pairs else pd.DataFrame()
+    compared = pd.concat(pairs) if pairs else pd.DataFrame()
     simulated = summary[summary["metric"] == "alignment"]
     figures = []
     for degree in (1, 2):
@@ -60,7 +60,7 @@ def summarise(results: Results) -> Reading:
         )
         figures.append(Figure(f"alignment-degree-{degree}", caption, shown))
     return Reading(
-        findings=[*coverage(points), *findings],
+        findings=[*coverage(compared), *findings],
         figures=figures,
         tables=[
             Table(
@@ -79,19 +79,19 @@ def summarise(results: Results) -> Reading:
     )
 
 
-def paired(place: Place) -> pd.DataFrame:
+def paired(point: GridPoint) -> pd.DataFrame:
     """Simulated rows of one place with the exact value of the same gate, degree and length beside them."""
     keys = ["learner", "num_examples", "degree"]
-    exact = place.rows[place.rows["metric"] == "exact_alignment"][[*keys, "value"]]
-    return place.rows[place.rows["metric"] == "alignment"].merge(exact.rename(columns={"value": "exact"}), on=keys)
+    exact = point.rows[point.rows["metric"] == "exact_alignment"][[*keys, "value"]]
+    return point.rows[point.rows["metric"] == "alignment"].merge(exact.rename(columns={"value": "exact"}), on=keys)
 
 
-def _tails(place: Place, both: pd.DataFrame) -> list[float]:
+def _tails(point: GridPoint, both: pd.DataFrame) -> list[float]:
     """Theory's tail ratio of the energy behind each row."""
     from iclab.theory import tail_ratio
 
-    prompts = SingleIndexPrompts(**place.config["prompts"])
-    gates = {name: Gate(**section) for name, section in place.config["gates"].items()}
+    prompts = SingleIndexPrompts(**point.config["prompts"])
+    gates = {name: Gate(**section) for name, section in point.config["gates"].items()}
     moments = {name: moments_of(prompts, gates[name], 1) for name in dict.fromkeys(both["learner"])}
     found = []
     for name, n, degree in zip(both["learner"], both["num_examples"], both["degree"], strict=True):
@@ -104,7 +104,7 @@ def _tails(place: Place, both: pd.DataFrame) -> list[float]:
 def coverage(points: pd.DataFrame) -> list[Finding]:
     """How many exact values lie outside the simulated intervals, and whether that is more than chance allows.
 
-    ``points`` are rows of `paired`; a column ``place``, if there, names them, and a column ``tail`` has the tail ratio
+    ``points`` are rows of `paired`; a column ``point``, if there, names them, and a column ``tail`` has the tail ratio
     of the energy.
     """
     if points.empty:

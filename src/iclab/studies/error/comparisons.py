@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iclab.errors import InputError
 from iclab.experiments.roles import Role
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.results.page import Finding, Table
 from iclab.results.wording import basis, basis_of_each, by_learner, number, quantity, span, spread
 from iclab.studies.error.gate_claim import Twins
@@ -27,7 +27,7 @@ _WORDS = {"better": "is better than", "worse": "is worse than", "like": "cannot 
 class Comparison:
     """The model against a rival at one place of the grid; ``zero`` is the error of predicting zero, where measured."""
 
-    place: Place
+    point: GridPoint
     rival: str
     num_examples: int
     model_row: pd.Series
@@ -69,27 +69,27 @@ def zero_error(rows: pd.DataFrame) -> float | None:
     return float(values.iloc[0]) if len(values) else None
 
 
-def compare(results: Results, place: Place) -> list[Comparison]:
+def compare(results: Results, point: GridPoint) -> list[Comparison]:
     """The first model against each ablation and baseline, paired prompt by prompt, at the length that models were
     pretrained at, or the longest shorter one that both reach. Rivals without the model's seeds are left out."""
-    roles = roles_of(place.config)
+    roles = roles_of(point.config)
     model = first_model(roles)
-    home = max(pretraining_lengths(place.config), default=0)
-    lengths = {name: set(rows["num_examples"]) for name, rows in by_learner(place.rows, roles)}
+    home = max(pretraining_lengths(point.config), default=0)
+    lengths = {name: set(rows["num_examples"]) for name, rows in by_learner(point.rows, roles)}
     found = []
     for rival in lengths:
         shared = lengths.get(model, set()) & lengths[rival]
         if roles.get(rival) not in ("ablation", "baseline") or not shared:
             continue
         n = int(max([n for n in shared if n <= home], default=max(shared)))
-        at_n = place.rows[place.rows["num_examples"] == n]
+        at_n = point.rows[point.rows["num_examples"] == n]
         row, rival_row = (at_n[at_n["learner"] == name].iloc[0] for name in (model, rival))
         try:
-            gap = results.difference(model, rival, "squared_error", num_examples=n, **place.key)
+            gap = results.difference(model, rival, "squared_error", num_examples=n, **point.key)
         except InputError:
             # Cells of another version may lack a learner: what was not measured on the same seeds has no pairs.
             continue
-        found.append(Comparison(place, rival, n, row, rival_row, gap, zero_error(place.rows)))
+        found.append(Comparison(point, rival, n, row, rival_row, gap, zero_error(point.rows)))
     return found
 
 
@@ -120,7 +120,7 @@ def comparison_finding(found: Sequence[Comparison]) -> Finding:
 
 def _one(model: str, c: Comparison, rests: str) -> str:
     errors = f"squared error {quantity(c.model_row)} against {quantity(c.rival_row)}"
-    at = f"{c.place.prefix}at N = {c.num_examples}"
+    at = f"{c.point.prefix}at N = {c.num_examples}"
     at = at[0].upper() + at[1:]
     if c.judged:
         return f"{at}, {model} {_WORDS[c.relation]} {c.rival}: {errors}; paired difference {gap_text(c.gap)} ({rests})."
@@ -137,12 +137,12 @@ def twins_of(comparisons: Sequence[Comparison]) -> tuple[list[Twins], list[Findi
     pairs: list[Comparison] = []
     unlike: dict[str, None] = {}
     for c in comparisons:
-        model, rival = str(c.model_row["learner"]), _section(c.place.config, c.rival)
+        model, rival = str(c.model_row["learner"]), _section(c.point.config, c.rival)
         if not _is_ungated(rival):
             continue
-        more = _differences(_section(c.place.config, model), rival)
+        more = _differences(_section(c.point.config, model), rival)
         if more:
-            unlike[f"{c.place.prefix}{model} and {c.rival} differ in {more}"] = None
+            unlike[f"{c.point.prefix}{model} and {c.rival} differ in {more}"] = None
         else:
             pairs.append(c)
     findings = [Finding(f"The claim about the gate is not judged: {why}.") for why in unlike]
@@ -156,7 +156,7 @@ def twins_of(comparisons: Sequence[Comparison]) -> tuple[list[Twins], list[Findi
             )
         )
     return [
-        Twins(c.place.title, c.place.config["prompts"]["link"], c.num_examples, c.model_row, c.rival_row, c.zero)
+        Twins(c.point.title, c.point.config["prompts"]["link"], c.num_examples, c.model_row, c.rival_row, c.zero)
         for c in pairs
         if c.zero is not None
     ], findings
@@ -168,7 +168,7 @@ def paired_table(comparisons: Sequence[Comparison]) -> list[Table]:
         return []
     rows = [
         [
-            c.place.title,
+            c.point.title,
             c.rival,
             c.num_examples,
             quantity(c.model_row),

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iclab.experiments.sections.learners import KernelRidgeLearner
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.results.page import Table
 from iclab.results.wording import number, plural
 from iclab.studies.error.tuning import BANDWIDTH, PENALTY
 
 
-def tuning_table(places: Sequence[Place]) -> list[Table]:
-    """At each place, for each kernel and tuned length: the choices of the seeds. ``places`` hold all metrics."""
+def tuning_table(points: Sequence[GridPoint]) -> list[Table]:
+    """At each place, for each kernel and tuned length: the choices of the seeds. ``points`` hold all metrics."""
     rows = []
-    for place in places:
-        chosen = place.rows[place.rows["metric"].isin([BANDWIDTH, PENALTY])]
+    for point in points:
+        chosen = point.rows[point.rows["metric"].isin([BANDWIDTH, PENALTY])]
         for (learner, length), group in chosen.groupby(["learner", "num_examples"], sort=False):
             by_metric = {metric: rows["seed_values"].iloc[0] for metric, rows in group.groupby("metric")}
             choices = [_choices(by_metric.get(metric, [])) for metric in (BANDWIDTH, PENALTY)]
-            source = tuning_source(place.config, str(learner))
-            rows.append([place.title, str(learner), int(length), *choices, source])
+            source = tuning_source(point.config, str(learner))
+            rows.append([point.title, str(learner), int(length), *choices, source])
     if not rows:
         return []
     caption = (

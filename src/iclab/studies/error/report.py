@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iclab.experiments.roles import Role
-from iclab.results.grid_points import Place, capped, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
 from iclab.results.page import Figure, Finding, Panel, Reading, Table
 from iclab.results.wording import abscissa, basis, by_learner, interval_note, quantity, series
 from iclab.studies.error.comparisons import (
@@ -46,14 +46,14 @@ def summarise(results: Results) -> Reading:
     summary = results.summary
     columns = swept_columns(results, own=("step",))
     errors = summary[summary["metric"] == "squared_error"]
-    places = places_of(results, errors, columns)
+    points = grid_points(results, errors, columns)
     roles: dict[str, Role] = {}
-    for place in places:
-        roles |= roles_of(place.config)
-    comparisons = [c for place in places for c in compare(results, place)]
-    panels, left_out = capped([_panel(place, roles) for place in places], "summary.csv")
-    tuned = dict.fromkeys(note for place in places for note in kernel_notes(place.config))
-    stops = dict.fromkeys(stop for place in places for stop in kernel_stops(place.config))
+    for point in points:
+        roles |= roles_of(point.config)
+    comparisons = [c for point in points for c in compare(results, point)]
+    panels, left_out = capped([_panel(point, roles) for point in points], "summary.csv")
+    tuned = dict.fromkeys(note for point in points for note in kernel_notes(point.config))
+    stops = dict.fromkeys(stop for point in points for stop in kernel_stops(point.config))
     figure = Figure(
         "error",
         "Squared error against the clean target, divided by the label variance, on the same prompts for every "
@@ -73,12 +73,12 @@ def summarise(results: Results) -> Reading:
                 "Squared error divided by the label variance, with its interval, at the middle and the largest context "
                 "length; summary.csv has all of them.",
                 ["prompts", "learner", "N", "squared error", "rests on"],
-                [row for place in places for row in _rows(place)],
+                [row for point in points for row in _rows(point)],
             ),
             *scaling_tables,
             *training_tables,
             *_recovery_table(results, columns),
-            *tuning_table(places_of(results, summary, columns)),
+            *tuning_table(grid_points(results, summary, columns)),
         ],
         notes=[*_NOTES, *tuned],
     )
@@ -94,30 +94,30 @@ def _rivals(comparisons: list[Comparison]) -> list[Finding]:
     return [comparison_finding([c for c in comparisons if c.rival == rival]) for rival in rivals]
 
 
-def _panel(place: Place, roles: Mapping[str, Role]) -> Panel:
-    zero = zero_error(place.rows)
+def _panel(point: GridPoint, roles: Mapping[str, Role]) -> Panel:
+    zero = zero_error(point.rows)
     return Panel(
-        place.title,
+        point.title,
         "context examples N",
         "squared error / label variance",
         [
             series(rows, "num_examples", name, roles.get(name, "theory"))
-            for name, rows in by_learner(place.rows, roles)
+            for name, rows in by_learner(point.rows, roles)
             if name != ZERO
         ],
-        abscissa(place.rows["num_examples"]),
-        vertical=[(float(n), "N_pt") for n in pretraining_lengths(place.config)],
+        abscissa(point.rows["num_examples"]),
+        vertical=[(float(n), "N_pt") for n in pretraining_lengths(point.config)],
         horizontal=[] if zero is None else [(zero, "predicting zero")],
         y_limits=(0.0, 1.6 * zero) if zero else None,
     )
 
 
-def _rows(place: Place) -> list[list[str | float | int | None]]:
-    lengths = sorted(place.rows["num_examples"].unique())
-    shown = place.rows[place.rows["num_examples"].isin({lengths[len(lengths) // 2], lengths[-1]})]
+def _rows(point: GridPoint) -> list[list[str | float | int | None]]:
+    lengths = sorted(point.rows["num_examples"].unique())
+    shown = point.rows[point.rows["num_examples"].isin({lengths[len(lengths) // 2], lengths[-1]})]
     return [
         [
-            place.title,
+            point.title,
             str(r["learner"]),
             int(r["num_examples"]),
             quantity(r),
@@ -132,9 +132,9 @@ def _recovery_table(results: Results, columns: list[str]) -> list[Table]:
     if recovered.empty:
         return []
     rows = [
-        [place.title, str(r["learner"]), quantity(r), int(r["num_seeds"])]
-        for place in places_of(results, recovered, columns)
-        for _, r in place.rows.iterrows()
+        [point.title, str(r["learner"]), quantity(r), int(r["num_seeds"])]
+        for point in grid_points(results, recovered, columns)
+        for _, r in point.rows.iterrows()
     ]
     caption = (
         "Area under the ROC curve of |gamma| on the degree-1 coordinates: does pretraining find the support? One "

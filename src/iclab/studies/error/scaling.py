@@ -15,7 +15,7 @@ from iclab.results.crossing_words import (
     slope_of,
     slope_text,
 )
-from iclab.results.grid_points import SHORT_NAMES, Place, capped, column_of, places_of
+from iclab.results.grid_points import SHORT_NAMES, GridPoint, capped, column_of, grid_points
 from iclab.results.page import Figure, Finding, Panel, Table
 from iclab.results.wording import by_learner, span, text
 from iclab.studies.error.names import ZERO
@@ -46,11 +46,11 @@ def scaling(
             continue
         short = SHORT_NAMES[dimension]
         panels = []
-        places = places_of(results, errors, [column for column in columns if column != axis])
+        points = grid_points(results, errors, [column for column in columns if column != axis])
         for target in TARGETS:
-            for place in places:
+            for point in points:
                 curves = []
-                for name, learner_rows in by_learner(place.rows, roles):
+                for name, learner_rows in by_learner(point.rows, roles):
                     if name == ZERO or learner_rows[axis].nunique() < 2:
                         continue
                     role = roles.get(name, "theory")
@@ -59,11 +59,11 @@ def scaling(
                     curves.extend([] if curve is None else [curve])
                     slope = slope_of(reached, exact=role == "theory")
                     rows.append(
-                        [place.title, short, f"{target:g}", name, *_slope_cells(slope), crossings_text(reached)]
+                        [point.title, short, f"{target:g}", name, *_slope_cells(slope), crossings_text(reached)]
                     )
                     if role == "model" and target == TARGETS[-1]:
-                        findings.append(_finding(name, dimension, place, target, slope, reached))
-                title = f"N that reaches error {target:g}" + (f", {place.title}" if place.title else "")
+                        findings.append(_finding(name, dimension, point, target, slope, reached))
+                title = f"N that reaches error {target:g}" + (f", {point.title}" if point.title else "")
                 panels.append(Panel(title, short, "context examples N", curves, "log2", "log2"))
         panels, left_out = capped(panels, "the table 'scaling'")
         caption = (
@@ -108,9 +108,9 @@ def _slope_cells(found: CrossingSlope | None) -> list[str]:
 
 
 def _finding(
-    name: str, dimension: str, place: Place, target: float, found: CrossingSlope | None, reached: Reached
+    name: str, dimension: str, point: GridPoint, target: float, found: CrossingSlope | None, reached: Reached
 ) -> Finding:
-    at = f" at {place.title}" if place.title else ""
+    at = f" at {point.title}" if point.title else ""
     short = SHORT_NAMES[dimension]
     subject = f"{name}{at}: the N that reaches error {target:g}"
     if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.results.page import Table
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ _CAPTION = (
 )
 
 
-def sizes(places: Sequence[Place]) -> list[Table]:
+def sizes(points: Sequence[GridPoint]) -> list[Table]:
     """A row for each deep model and place; no table where there is none."""
-    rows = [[place.title, *row] for place in places for row in _rows(place.config)]
+    rows = [[point.title, *row] for point in points for row in _rows(point.config)]
     columns = ["prompts", "learner", "parameters", "state after n examples"]
     return [Table("sizes", _CAPTION, columns, rows)] if rows else []
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iclab.experiments.roles import Role
-from iclab.results.grid_points import Place, capped, places_of
+from iclab.results.grid_points import GridPoint, capped, grid_points
 from iclab.results.page import Figure, Panel, Table
 from iclab.results.wording import by_learner, interval_note, number, series, span
 from iclab.studies.error.sizes import sizes
@@ -26,8 +26,8 @@ def training(results: Results, columns: list[str], roles: Mapping[str, Role]) ->
     curves: pd.DataFrame = results.summary[results.summary["metric"] == "training_error"]
     if curves.empty:
         return [], []
-    places = places_of(results, curves, columns)
-    panels, left_out = capped([_panel(place, roles) for place in places], "summary.csv")
+    points = grid_points(results, curves, columns)
+    panels, left_out = capped([_panel(point, roles) for point in points], "summary.csv")
     figure = Figure(
         "training",
         "Error over all prefixes of fixed prompts of the final law while a model is trained, divided by that of "
@@ -41,31 +41,31 @@ def training(results: Results, columns: list[str], roles: Mapping[str, Role]) ->
         "for each seed, and the error at the end. <= marks the first evaluation of all, before which nothing is "
         "known; > marks the last one, up to which the model has not learned.",
         ["prompts", "learner", "steps, seed by seed", "error at the end", "rests on"],
-        [row for place in places for row in _rows(place, roles)],
+        [row for point in points for row in _rows(point, roles)],
     )
-    return [figure], [table, *sizes(places)]
+    return [figure], [table, *sizes(points)]
 
 
-def _panel(place: Place, roles: Mapping[str, Role]) -> Panel:
+def _panel(point: GridPoint, roles: Mapping[str, Role]) -> Panel:
     return Panel(
-        place.title,
+        point.title,
         "steps of training",
         "error / error of predicting zero",
-        [series(rows, "step", name, roles.get(name, "model")) for name, rows in by_learner(place.rows, roles)],
+        [series(rows, "step", name, roles.get(name, "model")) for name, rows in by_learner(point.rows, roles)],
         horizontal=[(1.0, "predicting zero")],
         y_limits=(0.0, 1.6),
     )
 
 
-def _rows(place: Place, roles: Mapping[str, Role]) -> list[list[str | float | int | None]]:
+def _rows(point: GridPoint, roles: Mapping[str, Role]) -> list[list[str | float | int | None]]:
     rows: list[list[str | float | int | None]] = []
-    for name, curve in by_learner(place.rows, roles):
+    for name, curve in by_learner(point.rows, roles):
         ordered = curve.sort_values("step")
         steps = [int(step) for step in ordered["step"]]
         seeds = list(zip(*ordered["seed_values"], strict=False))
         firsts = [next((s for s, e in zip(steps, errors, strict=False) if e < LEARNED), None) for errors in seeds]
         told = ", ".join(_first_text(first, steps) for first in firsts)
-        rows.append([place.title, name, told, number(ordered["value"].iloc[-1]), span([len(seeds)], "seed")])
+        rows.append([point.title, name, told, number(ordered["value"].iloc[-1]), span([len(seeds)], "seed")])
     return rows
 
 

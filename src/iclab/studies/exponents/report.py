@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from iclab.results.grid_points import Place, capped, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
 from iclab.results.page import Figure, Finding, Panel, Reading, Series, Table, Verdict
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ def summarise(results: Results) -> Reading:
     """The table before and after the gate at every place of the grid, and the coefficients behind it."""
     summary = results.summary
     columns = swept_columns(results, own=("rho", "b", "degree"))
-    places = places_of(results, summary, columns)
-    gates = list(dict.fromkeys(_gates(place) for place in places))
-    rows = [row for place in places for row in _rows(place, one_set_of_gates=len(gates) == 1)]
-    outcomes = {_name(place): outcome_of(place.rows) for place in places}
-    panels, left_out = capped([_panel(place) for place in places], "the table 'exponents'", _SHOWN_PANELS)
+    points = grid_points(results, summary, columns)
+    gates = list(dict.fromkeys(_gates(point) for point in points))
+    rows = [row for point in points for row in _rows(point, one_set_of_gates=len(gates) == 1)]
+    outcomes = {_name(point): outcome_of(point.rows) for point in points}
+    panels, left_out = capped([_panel(point) for point in points], "the table 'exponents'", _SHOWN_PANELS)
     after = f"ie after the gate at (rho, b) = {gates[0]}" if len(gates) == 1 else "ie after the gate at (rho, b)"
     return Reading(
-        findings=[_claim(places, outcomes, gates), _helped(places)],
+        findings=[_claim(points, outcomes, gates), _helped(points)],
         figures=[
             Figure(
                 "coefficients",
@@ -64,9 +64,9 @@ def outcome_of(rows: pd.DataFrame) -> Outcome:
     return "neither" if math.isinf(ge) else "equal"
 
 
-def _claim(places: Sequence[Place], outcomes: dict[str, Outcome], gates: Sequence[str]) -> Finding:
+def _claim(points: Sequence[GridPoint], outcomes: dict[str, Outcome], gates: Sequence[str]) -> Finding:
     named = {kind: [name for name, found in outcomes.items() if found == kind] for kind in set(outcomes.values())}
-    degree = max(place.config["max_degree"] for place in places)
+    degree = max(point.config["max_degree"] for point in points)
     told = {
         "differs": "It does not for",
         "undecided": "Undecided, with coefficients too near zero to tell:",
@@ -75,7 +75,7 @@ def _claim(places: Sequence[Place], outcomes: dict[str, Outcome], gates: Sequenc
     rest = "".join(f" {words} {_listed(named[kind])}." for kind, words in told.items() if kind in named)
     text = (
         f"The information exponent after the gate equals the generative exponent for {len(named.get('equal', []))} of "
-        f"{len(places)} {_noun(places)}, at every gate tried; (rho, b) = {'; or '.join(gates)}.{rest}"
+        f"{len(points)} {_noun(points)}, at every gate tried; (rho, b) = {'; or '.join(gates)}.{rest}"
     )
     verdict: Verdict = "undecided"
     if "differs" in named:
@@ -85,16 +85,16 @@ def _claim(places: Sequence[Place], outcomes: dict[str, Outcome], gates: Sequenc
     return Finding(text, verdict)
 
 
-def _helped(places: Sequence[Place]) -> Finding:
-    pairs = [(_first(p.rows, "information_exponent"), _first(p.rows, "generative_exponent")) for p in places]
+def _helped(points: Sequence[GridPoint]) -> Finding:
+    pairs = [(_first(p.rows, "information_exponent"), _first(p.rows, "generative_exponent")) for p in points]
     lower = sum(ge < ie for ie, ge in pairs)
     unknown = sum(math.isnan(ie) or math.isnan(ge) for ie, ge in pairs)
     rest = f" ({unknown} undecided)" if unknown else ""
-    return Finding(f"{lower} of {len(places)} {_noun(places)} have ge < ie{rest}: for them the gate can help.")
+    return Finding(f"{lower} of {len(points)} {_noun(points)} have ge < ie{rest}: for them the gate can help.")
 
 
-def _noun(places: Sequence[Place]) -> str:
-    return "links" if all(set(place.key) <= {"link"} for place in places) else "places of the grid"
+def _noun(points: Sequence[GridPoint]) -> str:
+    return "links" if all(set(point.key) <= {"link"} for point in points) else "places of the grid"
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:
@@ -111,37 +111,37 @@ def _first(rows: pd.DataFrame, metric: str) -> float:
     return float(rows[rows["metric"] == metric]["value"].iloc[0])
 
 
-def _rows(place: Place, *, one_set_of_gates: bool) -> list[list[str | float | int | None]]:
-    ge, gated = _values(place.rows)
+def _rows(point: GridPoint, *, one_set_of_gates: bool) -> list[list[str | float | int | None]]:
+    ge, gated = _values(point.rows)
     after = ", ".join(map(_word, gated))
     if not one_set_of_gates:
-        after = ", ".join(f"{gate}: {_word(v)}" for gate, v in zip(_each_gate(place), gated, strict=True))
-    return [[_name(place), _word(_first(place.rows, "information_exponent")), _word(ge), after]]
+        after = ", ".join(f"{gate}: {_word(v)}" for gate, v in zip(_each_gate(point), gated, strict=True))
+    return [[_name(point), _word(_first(point.rows, "information_exponent")), _word(ge), after]]
 
 
-def _name(place: Place) -> str:
+def _name(point: GridPoint) -> str:
     """The link alone where nothing else is swept."""
-    if set(place.key) <= {"link"}:
-        return str(place.key.get("link", place.config["link"]))
-    return place.title
+    if set(point.key) <= {"link"}:
+        return str(point.key.get("link", point.config["link"]))
+    return point.title
 
 
-def _each_gate(place: Place) -> list[str]:
-    return [f"({rho:g}, {b:g})" for rho, b in place.config["gates"]]
+def _each_gate(point: GridPoint) -> list[str]:
+    return [f"({rho:g}, {b:g})" for rho, b in point.config["gates"]]
 
 
-def _gates(place: Place) -> str:
-    return ", ".join(_each_gate(place))
+def _gates(point: GridPoint) -> str:
+    return ", ".join(_each_gate(point))
 
 
-def _panel(place: Place) -> Panel:
-    coefficients = place.rows[place.rows["metric"] == "coefficient"]
+def _panel(point: GridPoint) -> Panel:
+    coefficients = point.rows[point.rows["metric"] == "coefficient"]
     curves = []
     for learner, group in coefficients.groupby("learner", sort=False):
         shown = group[group["value"] > 0]
         role = "baseline" if learner == "before the gate" else "model"
         curves.append(Series(str(learner), list(map(float, shown["degree"])), list(shown["value"]), role=role))
-    return Panel(_name(place), "degree k", "size of the coefficient", curves, y_scale="log")
+    return Panel(_name(point), "degree k", "size of the coefficient", curves, y_scale="log")
 
 
 def _word(value: float) -> str:

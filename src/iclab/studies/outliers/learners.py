@@ -45,7 +45,7 @@ def learners_of(config: dict[str, Any]) -> list[Trained]:
     found = []
     for raw in config["learners"].values():
         section = AttentionLearner.model_validate(raw)
-        changed = section.law.model_dump(exclude_none=True)
+        changed = section.prompts.model_dump(exclude_none=True)
         fraction = changed.get("outlier_fraction", config["prompts"]["outlier_fraction"])
         found.append(Trained(section.name, section, fraction, changed))
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iclab.results.grid_points import Place, capped, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
 from iclab.results.page import Figure, Finding, Panel, Reading, Table, Verdict
 from iclab.results.wording import basis_of, interval_note, number, plural, quantity, series, span, spread
 from iclab.studies.error.gate_claim import gate_can_help
@@ -35,7 +35,7 @@ class Gain:
         interval: of their mean.
     """
 
-    place: Place
+    point: GridPoint
     gate: str
     values: tuple[float, ...]
     interval: Interval
@@ -54,17 +54,17 @@ def summarise(results: Results) -> Reading:
     figures, findings, rows = [], [], []
     for degree in (1, 2):
         part = summary[summary["degree"] == degree]
-        places = places_of(results, part, columns)
-        rows.extend(row for place in places for row in _rows(place, degree))
-        panels, left_out = capped([_panel(place, degree) for place in places], "summary.csv")
+        points = grid_points(results, part, columns)
+        rows.extend(row for point in points for row in _rows(point, degree))
+        panels, left_out = capped([_panel(point, degree) for point in points], "summary.csv")
         caption = (
             f"Stage I recovery of the support by |gamma*| among the coordinates of degree {degree}; 1 is perfect, 1/2 "
             f"is chance. Points are seeds, each one pretraining. {interval_note(part)}{left_out}"
         )
         figures.append(Figure(f"support-degree-{degree}", caption, panels))
         findings.extend(_findings(part, degree))
-        at_seeds = places_of(results, per_seed[per_seed["degree"] == degree], columns)
-        findings.extend(gate_findings([gain for place in at_seeds for gain in gains(place)], degree))
+        at_seeds = grid_points(results, per_seed[per_seed["degree"] == degree], columns)
+        findings.extend(gate_findings([gain for point in at_seeds for gain in gains(point)], degree))
     return Reading(
         findings=findings,
         figures=figures,
@@ -87,13 +87,13 @@ def summarise(results: Results) -> Reading:
     )
 
 
-def gains(place: Place) -> list[Gain]:
+def gains(point: GridPoint) -> list[Gain]:
     """Each gate against no gate at one place; ``place.rows`` has a row a seed. None where one of them is missing."""
     from iclab.evaluation import interval
 
     tables = {
         str(learner): rows.pivot_table(index="seed", columns="num_examples", values="value")
-        for learner, rows in place.rows.groupby("learner", sort=False)
+        for learner, rows in point.rows.groupby("learner", sort=False)
     }
     found = []
     for gate, table in tables.items():
@@ -102,7 +102,7 @@ def gains(place: Place) -> list[Gain]:
         gap = (table - tables[NO_GATE]).dropna(axis=1, how="all").dropna(axis=0)
         if gap.size:
             values = gap.mean(axis=1).to_numpy()
-            found.append(Gain(place, gate, tuple(map(float, values)), interval([np.array([[v]]) for v in values])))
+            found.append(Gain(point, gate, tuple(map(float, values)), interval([np.array([[v]]) for v in values])))
     return found
 
 
@@ -111,7 +111,7 @@ def gate_findings(found: Sequence[Gain], degree: int) -> list[Finding]:
     findings = []
     for gate in dict.fromkeys(gain.gate for gain in found):
         of_gate = [gain for gain in found if gain.gate == gate]
-        claimed = [g for g in of_gate if degree == 1 and gate_can_help(g.place.config["prompts"]["link"]) == "yes"]
+        claimed = [g for g in of_gate if degree == 1 and gate_can_help(g.point.config["prompts"]["link"]) == "yes"]
         others = [gain for gain in of_gate if gain not in claimed]
         if claimed:
             findings.append(_claim(gate, claimed))
@@ -150,13 +150,13 @@ def _told(found: Sequence[Gain]) -> str:
     return f"the area under the ROC curve changes by {spread(means)} over {len(found)} places, paired ({seeds} each)."
 
 
-def _panel(place: Place, degree: int) -> Panel:
+def _panel(point: GridPoint, degree: int) -> Panel:
     curves = [
         series(group, "num_examples", str(learner), "ablation" if learner == NO_GATE else "model")
-        for learner, group in place.rows.groupby("learner", sort=False)
+        for learner, group in point.rows.groupby("learner", sort=False)
     ]
     return Panel(
-        place.title,
+        point.title,
         "pretraining context N_pt",
         f"area under ROC, degree {degree}",
         curves,
@@ -166,10 +166,10 @@ def _panel(place: Place, degree: int) -> Panel:
     )
 
 
-def _rows(place: Place, degree: int) -> list[list[str | float | int | None]]:
-    last = place.rows[place.rows["num_examples"] == place.rows["num_examples"].max()]
+def _rows(point: GridPoint, degree: int) -> list[list[str | float | int | None]]:
+    last = point.rows[point.rows["num_examples"] == point.rows["num_examples"].max()]
     return [
-        [place.title, str(r["learner"]), degree, int(r["num_examples"]), quantity(r), int(r["num_seeds"])]
+        [point.title, str(r["learner"]), degree, int(r["num_examples"]), quantity(r), int(r["num_seeds"])]
         for _, r in last.iterrows()
     ]
 

@@ -7,7 +7,12 @@ from typing import Annotated
 from pydantic import Field
 
 from iclab.experiments.kind import Config
-from iclab.experiments.sections.outliers import ONE_LAYER_MODELS, AttentionLearner, OutlierPromptsSection, TestLaw
+from iclab.experiments.sections.outliers import (
+    ONE_LAYER_MODELS,
+    AttentionLearner,
+    OutlierPromptsSection,
+    TestDistribution,
+)
 
 
 class OutlierAttackConfig(Config):
@@ -21,7 +26,7 @@ class OutlierAttackConfig(Config):
     seed: int = Field(0, ge=0)
     prompts: OutlierPromptsSection = OutlierPromptsSection()
     learners: dict[str, AttentionLearner] = Field(ONE_LAYER_MODELS, min_length=1)
-    test: TestLaw = TestLaw(outlier_fraction=0.0)
+    test: TestDistribution = TestDistribution(outlier_fraction=0.0)
     sizes: list[Annotated[float, Field(gt=0, le=1e6)]] = Field([0.5, 1.0, 2.0, 4.0, 8.0], min_length=1)
     prompts_per_task: int = Field(4, ge=1)
     steps: int = Field(30, ge=1, le=100_000)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from iclab.experiments.roles import Role
-from iclab.results.grid_points import Place, capped, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
 from iclab.results.page import Figure, Finding, Panel, Reading, Table, Verdict
 from iclab.results.wording import basis, by_learner, interval_note, number, quantity, series
 from iclab.studies.outliers.training.report import roles_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iclab.results.results import Results
 
-OWN = ("size", "attack", "place", "distance", "direction")
+OWN = ("size", "attack", "position", "distance", "direction")
 _ATTACKS: list[tuple[str, str, str, Role]] = [
     ("none", "random", "no outlier", "ceiling"),
     ("label", "random", "label alone, any place", "baseline"),
@@ -32,7 +32,7 @@ _HALF = 0.5
 
 def summarise(results: Results) -> Reading:
     """Panels by place of the grid and learner."""
-    groups = [g for p in places_of(results, results.summary, swept_columns(results, own=OWN)) for g in _groups(p)]
+    groups = [g for p in grid_points(results, results.summary, swept_columns(results, own=OWN)) for g in _groups(p)]
     summary = results.summary
     figures = []
     for name, metric, caption, panel in (
@@ -87,18 +87,18 @@ def summarise(results: Results) -> Reading:
     )
 
 
-def _groups(place: Place) -> Iterator[tuple[str, pd.DataFrame, float]]:
+def _groups(point: GridPoint) -> Iterator[tuple[str, pd.DataFrame, float]]:
     """The rows of each learner, what to call them, and kappa_a in training."""
-    for name, rows in by_learner(place.rows, roles_of(place.config)):
-        yield f"{place.prefix}{name}", rows, float(place.config["prompts"]["outlier_size"])
+    for name, rows in by_learner(point.rows, roles_of(point.config)):
+        yield f"{point.prefix}{name}", rows, float(point.config["prompts"]["outlier_size"])
 
 
 def _error_panel(title: str, rows: pd.DataFrame) -> Panel:
     errors = rows[rows["metric"] == "error"]
     curves = [
         series(found, "size", label, role)
-        for attack, place, label, role in _ATTACKS
-        if len(found := errors[(errors["attack"] == attack) & (errors["place"] == place)])
+        for attack, position, label, role in _ATTACKS
+        if len(found := errors[(errors["attack"] == attack) & (errors["position"] == position)])
     ]
     return Panel(
         title, _SIZE, "0-1 error", curves, x_scale="log2", horizontal=[(_HALF, "chance")], y_limits=(0.0, 1.03)
@@ -127,8 +127,8 @@ def _one(rows: pd.DataFrame, metric: str, size: float, **keys: str) -> pd.Series
 def _rows(title: str, rows: pd.DataFrame) -> Iterator[list[str | float | int | None]]:
     for size in sorted(rows["size"].unique()):
         shown = [
-            quantity(_one(rows, "error", size, attack=attack, place=place))
-            for attack, place in (
+            quantity(_one(rows, "error", size, attack=attack, point=point))
+            for attack, point in (
                 ("random", "random"),
                 ("training", "random"),
                 ("search", "worst"),
@@ -143,14 +143,14 @@ def _findings(title: str, rows: pd.DataFrame, training: float) -> Iterator[Findi
     """The smallest size that misleads the model in half of the prompts, and what the search is worth."""
     sizes = sorted(rows["size"].unique())
     fooled = next(
-        (s for s in sizes if _one(rows, "error", s, attack="gradient", place="worst")["value"] >= _HALF), None
+        (s for s in sizes if _one(rows, "error", s, attack="gradient", point="worst")["value"] >= _HALF), None
     )
     if fooled is None:
-        last = _one(rows, "error", sizes[-1], attack="gradient", place="worst")
+        last = _one(rows, "error", sizes[-1], attack="gradient", point="worst")
         text = f"even at |delta| = {sizes[-1]:g} |v| its error under the search is {quantity(last)} ({basis(last)})"
     else:
-        error = _one(rows, "error", fooled, attack="gradient", place="worst")
-        plain = _one(rows, "error", fooled, attack="random", place="random")
+        error = _one(rows, "error", fooled, attack="gradient", point="worst")
+        plain = _one(rows, "error", fooled, attack="random", point="random")
         which = "smallest size measured, and one" if fooled == sizes[0] else "first size"
         text = (
             f"at |delta| = {fooled:g} |v|, the {which} at which one outlier misleads it in half of the prompts, the "

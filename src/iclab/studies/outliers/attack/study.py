@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
 from iclab.experiments.kind import ExperimentKind
-from iclab.experiments.sections.outliers import TestLaw
+from iclab.experiments.sections.outliers import TestDistribution
 from iclab.studies.outliers.attack.config import OutlierAttackConfig
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ def run_cell(config: OutlierAttackConfig) -> list[Measurement]:
     from iclab.prompts import Stream
     from iclab.studies.outliers.attack.measure import Attacks
 
-    law = config.prompts.build(config.seed)
-    prompts = attacked_prompts(config, law)
+    distribution = config.prompts.build(config.seed)
+    prompts = attacked_prompts(config, distribution)
     measured = []
     for section in config.learners.values():
         model, _ = section.fit(config.prompts, config.seed)
-        attacks = Attacks(config, section.name, model, law, prompts, Stream(config.seed).child("attack"))
+        attacks = Attacks(config, section.name, model, distribution, prompts, Stream(config.seed).child("attack"))
         for size in config.sizes:
             measured.extend(attacks.measurements(size))
     return measured
 
 
-def attacked_prompts(config: OutlierAttackConfig, law: OutlierClassification) -> OutlierPrompts:
+def attacked_prompts(config: OutlierAttackConfig, distribution: OutlierClassification) -> OutlierPrompts:
     """``prompts_per_task`` prompts of each task, with one query, so that means over prompts are means over tasks."""
     from iclab.prompts import Stream
 
-    tested = config.test.build(law)
+    tested = config.test.build(distribution)
     stream = Stream(config.seed).child("evaluation")
     batches = [
         tested.replace(tasks=[pair]).sample(
@@ -55,13 +55,13 @@ def check(config: OutlierAttackConfig) -> None:
     if len(set(names)) < len(names):
         raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
     _check_size(config)
-    law = config.prompts.build(config.seed)
+    distribution = config.prompts.build(config.seed)
     for key, section in config.learners.items():
         section.check(f"learners.{key}", config.prompts, config.seed)
     if len(set(config.sizes)) < len(config.sizes):
         raise InputError(f"sizes are {config.sizes}; expected distinct sizes")
     try:
-        config.test.build(law)
+        config.test.build(distribution)
     except InputError as error:
         raise InputError(f"test: {error}") from None
     _check_ignored(config)
@@ -79,7 +79,7 @@ def _check_ignored(config: OutlierAttackConfig) -> None:
     """Refuse what describes the outliers of a context that has none."""
     if config.test.outlier_fraction > 0:
         return
-    usual = TestLaw()
+    usual = TestDistribution()
     for key in ("outlier_size", "orthogonal", "placement"):
         if (found := getattr(config.test, key)) != getattr(usual, key):
             told = found if isinstance(found, str) else f"{found:g}"

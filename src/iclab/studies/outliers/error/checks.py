@@ -22,13 +22,13 @@ def check(config: OutlierErrorConfig) -> None:
     points = list(config.points())
     # Sizes first: the patterns of a law that cannot be meant take minutes to draw.
     _check_size(config, points)
-    law = config.prompts.build(config.seed)
+    distribution = config.prompts.build(config.seed)
     _check_labels(config)
     for name, section in config.learners.items():
         section.check(f"learners.{name}", config.prompts, config.seed)
     for point in points:
         try:
-            point.law.build(law)
+            point.distribution.build(distribution)
         except InputError as error:
             raise InputError(f"the test law {_told(point)}: {error}") from None
 
@@ -65,7 +65,7 @@ def _check_labels(config: OutlierErrorConfig) -> None:
 
 
 def _check_size(config: OutlierErrorConfig, points: list[TestPoint]) -> None:
-    longest = max(point.law.num_examples for point in points)
+    longest = max(point.distribution.num_examples for point in points)
     prompts = config.prompts.num_tasks(config.test.tasks) * config.prompts_per_task
     length = longest + config.num_queries
     check_prompts_fit("prompts_per_task", prompts, length, config.prompts.ambient_dim)
@@ -83,7 +83,7 @@ def _testing_seconds(config: OutlierErrorConfig) -> float:
     prompts = tasks * config.prompts_per_task
     total = 0.0
     for point in config.points():
-        examples = point.law.num_examples
+        examples = point.distribution.num_examples
         tokens = prompts * float(examples + config.num_queries)
         drawing = tasks * 1.2e-3 + tokens * (1.5e-7 + dim * 3e-9)
         layers = sum(

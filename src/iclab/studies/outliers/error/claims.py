@@ -24,7 +24,7 @@ class Judged:
     """
 
     claim: str
-    place: str
+    point: str
     finding: Finding
 
     def unless(self, reason: str) -> Judged:
@@ -46,12 +46,12 @@ def findings_of(judged: Sequence[Judged]) -> list[Finding]:
 def _counted(claim: str, judged: Sequence[Judged]) -> Finding:
     by_verdict: dict[Verdict, list[str]] = {"agrees": [], "disagrees": [], "undecided": [], "information": []}
     for item in judged:
-        by_verdict[item.finding.verdict].append(item.place)
+        by_verdict[item.finding.verdict].append(item.point)
     words = {"agrees": "holds", "disagrees": "fails", "undecided": "is undecided", "information": "is not judged"}
     told = "; ".join(
-        f"it {words[verdict]} at {len(places)}{_named(places) if len(places) < len(judged) else ''}"
-        for verdict, places in by_verdict.items()
-        if places
+        f"it {words[verdict]} at {len(points)}{_named(points) if len(points) < len(judged) else ''}"
+        for verdict, points in by_verdict.items()
+        if points
     )
     holds, fails = len(by_verdict["agrees"]), len(by_verdict["disagrees"])
     verdict: Verdict = "undecided"
@@ -64,5 +64,5 @@ def _counted(claim: str, judged: Sequence[Judged]) -> Finding:
     return Finding(f"{claim}, at {len(judged)} places of the grid, each judged by itself: {told}.", verdict)
 
 
-def _named(places: Sequence[str]) -> str:
-    return f" ({'; '.join(places[:_NAMED])}{'; ...' if len(places) > _NAMED else ''})"
+def _named(points: Sequence[str]) -> str:
+    return f" ({'; '.join(points[:_NAMED])}{'; ...' if len(points) > _NAMED else ''})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from iclab.experiments.sections.outliers import PAPER_COEFFICIENTS, AttentionLearner
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.studies.outliers.error.coordinates import setting
 from iclab.studies.outliers.learners import Trained
 from iclab.studies.outliers.names import ALPHA, TRAINING_LOSS
@@ -36,61 +36,61 @@ def training_covered(prompts: Mapping[str, Any], learner: AttentionLearner) -> b
         and prompts["outlier_size"] > 0
         and not isinstance(prompts["tasks"], list)
         and (learner.start or 0.2) <= 0.2
-        and not learner.law.model_dump(exclude_none=True)
+        and not learner.prompts.model_dump(exclude_none=True)
     )
 
 
-def theorem_covers(place: Place, learner: Trained) -> bool:
+def theorem_covers(point: GridPoint, learner: Trained) -> bool:
     """Whether the theorems are about the training of this learner and the inputs of this test law, on which there is no
     noise, and outliers of some size."""
-    tested = not setting(place, "input_noise") and setting(place, "outlier_size") != 0
-    return tested and training_covered(place.config["prompts"], learner.section)
+    tested = not setting(point, "input_noise") and setting(point, "outlier_size") != 0
+    return tested and training_covered(point.config["prompts"], learner.section)
 
 
-def outliers_covered(place: Place) -> bool:
+def outliers_covered(point: GridPoint) -> bool:
     """Whether every test outlier has a positive sum of coefficients, as the theorem asks."""
-    coefficients = _coefficients(place)
+    coefficients = _coefficients(point)
     return coefficients is None or all(sum(row) > 0 for row in coefficients)
 
 
-def is_published(place: Place, learner: Trained, fraction: float) -> bool:
+def is_published(point: GridPoint, learner: Trained, fraction: float) -> bool:
     """Whether a published number is of this setting, as far as it is printed: sizes, lengths, training law with p_a =
     ``fraction``, one step size for all weights, K' above 1, and test outliers. Not told are kappa_a', the value of K',
     the step size and the wiring of several layers."""
-    prompts = place.config["prompts"]
-    lengths = {setting(place, "num_examples"), learner.section.training.num_examples}
+    prompts = point.config["prompts"]
+    lengths = {setting(point, "num_examples"), learner.section.training.num_examples}
     steps = learner.section.training
-    named = place.config["axes"]["outlier_vectors"]
-    vectors = (named or {}).get(setting(place, "outlier_vectors"), {}) if named else place.config["test"]
+    named = point.config["axes"]["outlier_vectors"]
+    vectors = (named or {}).get(setting(point, "outlier_vectors"), {}) if named else point.config["test"]
     return (
-        theorem_covers(place, learner)
+        theorem_covers(point, learner)
         and all(prompts[key] == value for key, value in _SIZES.items())
         and prompts["outlier_norm"] in (None, prompts["norm"])
         and learner.fraction == fraction
         and lengths == {_LENGTH}
         and (learner.section.kind != "gated" or steps.gate_learning_rate == steps.learning_rate)
-        and (setting(place, "irrelevant_range") or 0) > 1
+        and (setting(point, "irrelevant_range") or 0) > 1
         and not vectors.get("orthogonal")
-        and _coefficients(place) == PAPER_COEFFICIENTS
+        and _coefficients(point) == PAPER_COEFFICIENTS
     )
 
 
-def not_learned(results: Results | None, place: Place, learner: Trained) -> str:
+def not_learned(results: Results | None, point: GridPoint, learner: Trained) -> str:
     """A sentence where the training of ``learner`` at this place reached no small loss; empty where it did."""
     if results is None:
         return ""
     table = results.summary
     rows = table[(table["metric"] == TRAINING_LOSS) & (table["learner"] == learner.name)]
-    for column, value in place.key.items():
+    for column, value in point.key.items():
         if column != ALPHA and column in rows and rows[column].notna().any():
             rows = rows[rows[column].isna() if value is None else rows[column] == value]
     reason = unlearned(rows, learner.name)
     return f" {reason}" if reason else ""
 
 
-def _coefficients(place: Place) -> list[list[float]] | None:
-    named: dict[str, Any] | None = place.config["axes"]["outlier_vectors"]
+def _coefficients(point: GridPoint) -> list[list[float]] | None:
+    named: dict[str, Any] | None = point.config["axes"]["outlier_vectors"]
     if not named:
-        return place.config["test"]["coefficients"]
-    chosen = setting(place, "outlier_vectors")
+        return point.config["test"]["coefficients"]
+    chosen = setting(point, "outlier_vectors")
     return named[chosen]["coefficients"] if chosen in named else [[0.0]]

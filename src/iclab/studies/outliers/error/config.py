@@ -20,7 +20,7 @@ from iclab.experiments.sections.outliers import (
     Placement,
     Sampling,
     Size,
-    TestLaw,
+    TestDistribution,
 )
 
 VECTORS = "outlier_vectors"
@@ -57,7 +57,7 @@ class TestPoint:
 
     __test__ = False
 
-    law: TestLaw
+    distribution: TestDistribution
     keys: dict[str, str | int | float]
 
 
@@ -71,7 +71,7 @@ class OutlierErrorConfig(Config):
     seed: int = Field(0, ge=0)
     prompts: OutlierPromptsSection = OutlierPromptsSection()
     learners: dict[str, AttentionLearner] = Field(ONE_LAYER_MODELS, min_length=1)
-    test: TestLaw = TestLaw()
+    test: TestDistribution = TestDistribution()
     axes: TestAxes = TestAxes()
     prompts_per_task: int = Field(16, ge=1)
     num_queries: int = Field(4, ge=1)
@@ -84,12 +84,12 @@ class OutlierErrorConfig(Config):
             changes = dict(chosen)
             if self.axes.outlier_vectors is not None:
                 changes |= self.axes.outlier_vectors[changes.pop(VECTORS)].model_dump()
-            law = self.test.model_copy(update=changes)
+            distribution = self.test.model_copy(update=changes)
             # Every number says its test law, varied or not: then no column can be taken for one of the training law.
-            keys = {name: chosen.get(name, getattr(law, name, None)) for name in TestAxes.model_fields}
+            keys = {name: chosen.get(name, getattr(distribution, name, None)) for name in TestAxes.model_fields}
             # `num_examples` is a column of every table and no further key.
             del keys["num_examples"]
-            yield TestPoint(law, {name: value for name, value in keys.items() if value is not None})
+            yield TestPoint(distribution, {name: value for name, value in keys.items() if value is not None})
 
 
 def no_clean_example(fraction: float, num_examples: int, sampling: str) -> float:

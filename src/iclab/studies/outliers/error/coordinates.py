@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from iclab.results.grid_points import Place, axis_name, column_of, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, axis_name, column_of, grid_points, swept_columns
 from iclab.results.wording import text
 from iclab.studies.outliers.names import ERROR, STEP_LETTERS, TEST_LETTERS, TRAINING_LETTERS
 
@@ -56,14 +56,14 @@ def coordinates(results: Results) -> list[Coordinate]:
     return found
 
 
-def places(results: Results, frame: pd.DataFrame, coords: Sequence[Coordinate]) -> list[Place]:
+def points(results: Results, frame: pd.DataFrame, coords: Sequence[Coordinate]) -> list[GridPoint]:
     """The places of ``frame`` that differ in ``coords``, with titles in the paper's letters."""
-    found = places_of(results, frame, [coord.column for coord in coords])
+    found = grid_points(results, frame, [coord.column for coord in coords])
     return [
         replace(
-            place, title=", ".join(coord.told(place.key[coord.column]) for coord in coords if coord.column in place.key)
+            point, title=", ".join(coord.told(point.key[coord.column]) for coord in coords if coord.column in point.key)
         )
-        for place in found
+        for point in found
     ]
 
 
@@ -72,19 +72,19 @@ def without(coords: Sequence[Coordinate], columns: Collection[str]) -> list[Coor
     return [coord for coord in coords if coord.column not in columns]
 
 
-def setting(place: Place, name: str) -> Any:
+def setting(point: GridPoint, name: str) -> Any:
     """The value of the test law's ``name`` at this place: its axis's where it has one, else what ``test`` says.
 
     ``None`` where the place holds rows of several values.
     """
-    if name in place.key:
-        return place.key[name]
-    if name in place.rows and place.rows[name].notna().any():
-        measured = place.rows[name].dropna().unique()
+    if name in point.key:
+        return point.key[name]
+    if name in point.rows and point.rows[name].notna().any():
+        measured = point.rows[name].dropna().unique()
         return getattr(measured[0], "item", lambda: measured[0])() if len(measured) == 1 else None
-    values = place.config["axes"].get(name)
+    values = point.config["axes"].get(name)
     if values is None:
-        return place.config["test"][name]
+        return point.config["test"][name]
     listed = list(values)
     return listed[0] if len(listed) == 1 else None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from iclab.results.grid_points import Place, capped
+from iclab.results.grid_points import GridPoint, capped
 from iclab.results.page import Figure, Panel, Scale, Series
 from iclab.results.wording import by_learner, interval_note, series
-from iclab.studies.outliers.error.coordinates import Coordinate, places, setting, without
+from iclab.studies.outliers.error.coordinates import Coordinate, points, setting, without
 from iclab.studies.outliers.error.fraction_claims import LEVELS
 from iclab.studies.outliers.error.placement_claims import PLACEMENTS, quoted_accuracy
 from iclab.studies.outliers.learners import Trained, learners_of
@@ -43,8 +43,8 @@ def _abscissae(coords: Sequence[Coordinate]) -> list[Coordinate]:
 
 def _figure(results: Results, coords: Sequence[Coordinate], coord: Coordinate, scale: Scale) -> Figure:
     table = results.summary[results.summary["metric"].isin([ERROR, FLOOR])]
-    found = places(results, table, without(coords, [coord.column]))
-    panels, left_out = capped([_panel(place, coord, scale) for place in found], "summary.csv")
+    found = points(results, table, without(coords, [coord.column]))
+    panels, left_out = capped([_panel(point, coord, scale) for point in found], "summary.csv")
     name = _NAMES.get(coord.column, f"error-{coord.column.replace('_', '-').replace('.', '-')}")
     small = scale == "symlog"
     caption = (
@@ -55,29 +55,29 @@ def _figure(results: Results, coords: Sequence[Coordinate], coord: Coordinate, s
     return Figure(f"{name}-small" if small else name, caption, panels)
 
 
-def _sampling(found: Sequence[Place]) -> str:
+def _sampling(found: Sequence[GridPoint]) -> str:
     """How outliers were drawn, in words."""
     words = {"iid": "independently of each other", "fixed_count": "in fixed numbers"}
-    return " or ".join(dict.fromkeys(words[setting(place, "sampling")] for place in found))
+    return " or ".join(dict.fromkeys(words[setting(point, "sampling")] for point in found))
 
 
-def _panel(place: Place, coord: Coordinate, scale: Scale) -> Panel:
-    learners = learners_of(place.config)
+def _panel(point: GridPoint, coord: Coordinate, scale: Scale) -> Panel:
+    learners = learners_of(point.config)
     roles = {learner.name: learner.role for learner in learners}
-    errors = place.rows[place.rows["metric"] == ERROR]
+    errors = point.rows[point.rows["metric"] == ERROR]
     curves = [series(rows, coord.column, name, roles.get(name, "model")) for name, rows in by_learner(errors, roles)]
-    floor = place.rows[place.rows["metric"] == FLOOR]
+    floor = point.rows[point.rows["metric"] == FLOOR]
     if coord.column in (ALPHA, "num_examples") and floor["value"].max() > _VISIBLE:
         curves.append(series(floor, coord.column, NO_CLEAN_EXAMPLE, "theory"))
     small = scale == "symlog"
     return Panel(
-        place.title,
+        point.title,
         coord.letter,
         "0-1 error",
         curves,
         _scale(coord),
         scale,
-        vertical=guarantees(place, learners) if coord.column == ALPHA else (),
+        vertical=guarantees(point, learners) if coord.column == ALPHA else (),
         horizontal=[(LEVELS[0], f"{LEVELS[0]:g}")] if small else [(0.5, "guessing")],
         y_limits=None if small else (-0.02, 1.02),
     )
@@ -90,9 +90,9 @@ def _scale(coord: Coordinate) -> Scale:
     return "log2" if len(positive) == len(coord.values) else "symlog"
 
 
-def guarantees(place: Place, learners: Sequence[Trained]) -> list[tuple[float, str]]:
+def guarantees(point: GridPoint, learners: Sequence[Trained]) -> list[tuple[float, str]]:
     """The published guarantees of the one-layer models, each once."""
-    lengths = place.rows["num_examples"].dropna().unique()
+    lengths = point.rows["num_examples"].dropna().unique()
     if len(lengths) != 1:
         return []
     lines: dict[tuple[float, str], None] = {}
@@ -110,19 +110,19 @@ def placement_figure(results: Results, errors: pd.DataFrame, coords: Sequence[Co
     alpha = next((coord for coord in coords if coord.column == ALPHA), None)
     if alpha is None:
         return []
-    found = places(results, errors, without(coords, ["placement", ALPHA]))
-    learners = {learner.name: learner for place in found for learner in learners_of(place.config)}
+    found = points(results, errors, without(coords, ["placement", ALPHA]))
+    learners = {learner.name: learner for point in found for learner in learners_of(point.config)}
     panels = []
     for learner in learners.values():
-        for place in found:
-            rows = place.rows[place.rows["learner"] == learner.name]
+        for point in found:
+            rows = point.rows[point.rows["learner"] == learner.name]
             curves = [
                 series(mine, ALPHA, f"outliers {placement}", "model")
                 for placement in PLACEMENTS
                 if len(mine := rows[rows["placement"] == placement])
             ]
-            curves += _quoted(place, learner)
-            title = " | ".join(part for part in (learner.name, place.title) if part)
+            curves += _quoted(point, learner)
+            title = " | ".join(part for part in (learner.name, point.title) if part)
             panels.append(Panel(title, alpha.letter, "0-1 error", curves, y_limits=(-0.02, 1.02)))
     shown, left_out = capped(panels, "summary.csv")
     caption = (
@@ -132,8 +132,8 @@ def placement_figure(results: Results, errors: pd.DataFrame, coords: Sequence[Co
     return [Figure("placement", caption, shown, columns=len(found) if len(found) <= 3 else None)]
 
 
-def _quoted(place: Place, learner: Trained) -> list[Series]:
-    at_half = Place(place.title, {**place.key, ALPHA: 0.5}, place.rows, place.config)
+def _quoted(point: GridPoint, learner: Trained) -> list[Series]:
+    at_half = GridPoint(point.title, {**point.key, ALPHA: 0.5}, point.rows, point.config)
     found = []
     for placement in PLACEMENTS:
         value = quoted_accuracy(learner, at_half, placement)

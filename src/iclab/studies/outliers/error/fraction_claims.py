@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.results.page import Finding, Verdict
 from iclab.results.wording import basis_of, number, quantity
 from iclab.studies.outliers.error.claims import Judged
@@ -27,23 +27,23 @@ LEVELS = (0.01, 0.02)
 _PUBLISHED_ALPHA, _PUBLISHED_FRACTION = 0.8, 0.6
 
 
-def fraction_claims(place: Place, results: Results | None = None) -> list[Judged]:
+def fraction_claims(point: GridPoint, results: Results | None = None) -> list[Judged]:
     """Mamba's and the linear Transformer's claims at a place at which nothing but alpha varies. They are about outliers
     at random places and the theorems' training law, so other placements and laws are judged elsewhere or not at all.
     Without ``results`` it is not asked whether the trainings reached a small loss."""
     found = []
-    if setting(place, "placement") != "random":
+    if setting(point, "placement") != "random":
         return []
-    for learner in learners_of(place.config):
-        rows = place.rows[place.rows["learner"] == learner.name].sort_values(ALPHA)
-        if rows.empty or learner.section.depth > 1 or not theorem_covers(place, learner):
+    for learner in learners_of(point.config):
+        rows = point.rows[point.rows["learner"] == learner.name].sort_values(ALPHA)
+        if rows.empty or learner.section.depth > 1 or not theorem_covers(point, learner):
             continue
         judged: list[Judged] = []
         if learner.section.kind == "gated":
-            judged = [*_figure(place, learner, rows), *_guarantee(place, learner, rows)]
+            judged = [*_figure(point, learner, rows), *_guarantee(point, learner, rows)]
         elif learner.section.kind == "linear":
-            judged = [*_guarantee(place, learner, rows), *_linear(place, learner, rows)]
-        found.extend(item.unless(not_learned(results, place, learner)) for item in judged)
+            judged = [*_guarantee(point, learner, rows), *_linear(point, learner, rows)]
+        found.extend(item.unless(not_learned(results, point, learner)) for item in judged)
     return found
 
 
@@ -89,25 +89,25 @@ def guarantee_holds(rows: pd.DataFrame, guarantee: float, level: float = LEVELS[
     return "agrees" if all(upper(row) < level for _, row in inside.iterrows()) else "undecided"
 
 
-def _figure(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
+def _figure(point: GridPoint, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
     at = rows[(rows[ALPHA] - _PUBLISHED_ALPHA).abs() < 1e-9]
-    if at.empty or not is_published(place, learner, _PUBLISHED_FRACTION):
+    if at.empty or not is_published(point, learner, _PUBLISHED_FRACTION):
         return []
     row = at.iloc[0]
-    floor = no_clean_example(_PUBLISHED_ALPHA, int(row["num_examples"]), setting(place, "sampling"))
+    floor = no_clean_example(_PUBLISHED_ALPHA, int(row["num_examples"]), setting(point, "sampling"))
     measured = ", ".join(f"{alpha:g}" for alpha in rows[ALPHA])
     text = (
-        f"{place.prefix}the published figure has Mamba's error below 0.01 near alpha = 0.8, at a kappa_a' that we do "
+        f"{point.prefix}the published figure has Mamba's error below 0.01 near alpha = 0.8, at a kappa_a' that we do "
         f"not know, so a larger error at one kappa_a' refutes nothing. Here, at kappa_a' = "
-        f"{setting(place, 'outlier_size'):g}, the error of {learner.name} is {quantity(row)} there; a share of "
+        f"{setting(point, 'outlier_size'):g}, the error of {learner.name} is {quantity(row)} there; a share of "
         f"{floor:.2g} of such prompts has no clean example at all. The whole interval lies {_reach(rows)} (measured at "
         f"alpha = {measured}; {basis_of(rows)})."
     )
     claim = f"Claim 'the error of {learner.name} is below 0.01 at alpha = 0.8'"
-    return [Judged(claim, place.title, Finding(text, _against(row, LEVELS[0])))]
+    return [Judged(claim, point.title, Finding(text, _against(row, LEVELS[0])))]
 
 
-def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
+def _guarantee(point: GridPoint, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
     limit = learner.guarantee(int(rows["num_examples"].iloc[0]))
     inside = rows[rows[ALPHA] < (limit or 0) - 1e-9]
     if limit is None or inside.empty:
@@ -116,8 +116,8 @@ def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judge
     where = f", at alpha = {worst[ALPHA]:g}" if worst["value"] > 0 else ""
     gated = learner.section.kind == "gated"
     model, formula = ("Mamba", f"p_a l_tr / l_ts = {limit:g}") if gated else ("the linear Transformer", "1/2")
-    sampling = setting(place, "sampling")
-    covered, answerable = outliers_covered(place), _answerable(inside, LEVELS[1], sampling)
+    sampling = setting(point, "sampling")
+    covered, answerable = outliers_covered(point), _answerable(inside, LEVELS[1], sampling)
     hopeless = [number(alpha) for alpha in inside[ALPHA] if alpha not in set(answerable[ALPHA])]
     left = (
         f" Not judged: alpha = {', '.join(hopeless)}, where a share of {LEVELS[1]:g} or more of the prompts has no "
@@ -127,19 +127,19 @@ def _guarantee(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judge
     )
     conditions = "" if covered else " The theorem asks for a sum of lambda > 0, which these outliers lack: no verdict."
     text = (
-        f"{place.prefix}the published guarantee of {model} is alpha < {formula}. The largest error of "
+        f"{point.prefix}the published guarantee of {model} is alpha < {formula}. The largest error of "
         f"{learner.name} at the alphas measured below that is {quantity(worst)}{where}; the whole interval lies "
         f"{_reach(rows)} ({basis_of(rows)}). The verdict takes an error below {LEVELS[1]:g} for a guarantee that holds."
         f"{left}{conditions}"
     )
     claim = f"Claim 'the error of {learner.name} is small (below {LEVELS[1]:g}) for alpha < {formula.split(' = ')[0]}'"
     verdict = guarantee_holds(rows, limit, sampling=sampling) if covered else "information"
-    return [Judged(claim, place.title, Finding(text, verdict))]
+    return [Judged(claim, point.title, Finding(text, verdict))]
 
 
-def _linear(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
+def _linear(point: GridPoint, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
     beyond, below = rows[rows[ALPHA] > 0.5], rows[rows[ALPHA] < 0.5]
-    if setting(place, "label_rule") != "flipped" or beyond.empty:
+    if setting(point, "label_rule") != "flipped" or beyond.empty:
         return []
     told = "; ".join(f"{quantity(r)} at alpha = {r[ALPHA]:g}" for _, r in rows[rows[ALPHA] >= 0.5].iterrows())
     worst = f" Below 1/2 its largest error is {quantity(_worst(below))}." if len(below) else ""
@@ -151,8 +151,8 @@ def _linear(place: Place, learner: Trained, rows: pd.DataFrame) -> list[Judged]:
     elif bool((beyond["high"] < 0.5).any()):
         verdict = "disagrees"
     claim = f"Claim '{learner.name} fails (error above 1/2) where more than half of the labels are flipped'"
-    text = f"{place.prefix}c{claim[1:]}: its error is {told}.{worst} Guessing has 0.5 ({basis_of(rows)})."
-    return [Judged(claim, place.title, Finding(text, verdict))]
+    text = f"{point.prefix}c{claim[1:]}: its error is {told}.{worst} Guessing has 0.5 ({basis_of(rows)})."
+    return [Judged(claim, point.title, Finding(text, verdict))]
 
 
 def _reach(rows: pd.DataFrame) -> str:

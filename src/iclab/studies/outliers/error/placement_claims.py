@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from iclab.results.grid_points import Place
+from iclab.results.grid_points import GridPoint
 from iclab.results.page import Finding, Table, Verdict
 from iclab.results.wording import basis, number, plural
 from iclab.studies.outliers.error.claims import Judged
 from iclab.studies.outliers.error.conditions import is_published, not_learned, theorem_covers
-from iclab.studies.outliers.error.coordinates import Coordinate, places, setting, without
+from iclab.studies.outliers.error.coordinates import Coordinate, points, setting, without
 from iclab.studies.outliers.error.pairs import Combination, Term, combination
 from iclab.studies.outliers.learners import Trained, learners_of
 from iclab.studies.outliers.names import ALPHA
@@ -36,29 +36,29 @@ _POINTS = "Mamba at least 10"
 _PUBLISHED_ALPHA, _PUBLISHED_FRACTION = 0.5, 0.4
 
 
-def quoted_accuracy(learner: Trained, place: Place, placement: str) -> float | None:
+def quoted_accuracy(learner: Trained, point: GridPoint, placement: str) -> float | None:
     """The published accuracy in per cent, where there is one for this setting."""
-    if not _published(place, learner):
+    if not _published(point, learner):
         return None
     return QUOTED[learner.section.kind][PLACEMENTS.index(placement)]
 
 
-def _published(place: Place, learner: Trained) -> bool:
+def _published(point: GridPoint, learner: Trained) -> bool:
     """Whether the published table is of this setting, as far as we know it."""
-    tested = setting(place, ALPHA) == _PUBLISHED_ALPHA and setting(place, "label_rule") == "random"
-    return learner.section.depth == 3 and tested and is_published(place, learner, _PUBLISHED_FRACTION)
+    tested = setting(point, ALPHA) == _PUBLISHED_ALPHA and setting(point, "label_rule") == "random"
+    return learner.section.depth == 3 and tested and is_published(point, learner, _PUBLISHED_FRACTION)
 
 
 def placement_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coordinate]) -> list[Table]:
     """Accuracy by placement beside the published numbers."""
     rows: list[list[str | float | int | None]] = []
-    for place in places(results, errors, without(coords, ["placement"])):
-        for learner in learners_of(place.config):
-            mine = place.rows[place.rows["learner"] == learner.name]
+    for point in points(results, errors, without(coords, ["placement"])):
+        for learner in learners_of(point.config):
+            mine = point.rows[point.rows["learner"] == learner.name]
             for placement in PLACEMENTS:
                 for _, row in mine[mine["placement"] == placement].iterrows():
-                    quoted = quoted_accuracy(learner, place, placement)
-                    rows.append([place.title, learner.name, placement, accuracy(row), quoted, basis(row)])
+                    quoted = quoted_accuracy(learner, point, placement)
+                    rows.append([point.title, learner.name, placement, accuracy(row), quoted, basis(row)])
     caption = (
         "Accuracy in per cent by where the outliers stand, with its interval. The published numbers are quoted from "
         "arXiv 2510.00399 (three layers, p_a = 0.4, alpha = 0.5); we know neither the wiring of its three layers nor "
@@ -77,15 +77,15 @@ def accuracy(row: pd.Series) -> str:
     return f"{value:.2f}" if not math.isfinite(low) else f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
-def placement_claims(results: Results, place: Place) -> list[Judged]:
+def placement_claims(results: Results, point: GridPoint) -> list[Judged]:
     """Does placing the outliers next to the query cost Mamba ten points, and the others nothing?"""
     found = []
-    for learner in learners_of(place.config):
-        closest, farthest = (_gap(results, place, learner.name, placement) for placement in ("closest", "farthest"))
-        if theorem_covers(place, learner) and closest is not None:
-            claim = _placement(place, learner, closest, farthest)
-            claim = claim if _published(place, learner) else claim.unless(" Not the published setting: no verdict.")
-            found.append(claim.unless(not_learned(results, place, learner)))
+    for learner in learners_of(point.config):
+        closest, farthest = (_gap(results, point, learner.name, placement) for placement in ("closest", "farthest"))
+        if theorem_covers(point, learner) and closest is not None:
+            claim = _placement(point, learner, closest, farthest)
+            claim = claim if _published(point, learner) else claim.unless(" Not the published setting: no verdict.")
+            found.append(claim.unless(not_learned(results, point, learner)))
     return found
 
 
@@ -96,16 +96,16 @@ def claimed_alpha(coords: Sequence[Coordinate]) -> float | None:
     return min(alphas, key=lambda alpha: abs(alpha - _PUBLISHED_ALPHA), default=None)
 
 
-def _gap(results: Results, place: Place, learner: str, placement: str = "closest") -> Combination | None:
+def _gap(results: Results, point: GridPoint, learner: str, placement: str = "closest") -> Combination | None:
     """Error with the outliers at ``placement`` less that with them at random places."""
-    return combination(results, [_term(1, learner, place, placement), _term(-1, learner, place, "random")])
+    return combination(results, [_term(1, learner, point, placement), _term(-1, learner, point, "random")])
 
 
-def _term(weight: float, learner: str, place: Place, placement: str) -> Term:
-    return Term(weight, learner, {**place.key, "placement": placement})
+def _term(weight: float, learner: str, point: GridPoint, placement: str) -> Term:
+    return Term(weight, learner, {**point.key, "placement": placement})
 
 
-def _placement(place: Place, learner: Trained, gap: Combination, far: Combination | None) -> Judged:
+def _placement(point: GridPoint, learner: Trained, gap: Combination, far: Combination | None) -> Judged:
     """``gap`` and ``far``: the closest and the farthest places less random ones."""
     farthest = f", and those farthest from it {far.told(100)}" if far is not None else ""
     told = f"against random places they cost {learner.name} {gap.told(100)} points{farthest} ({_basis(gap)}, paired)"
@@ -114,19 +114,19 @@ def _placement(place: Place, learner: Trained, gap: Combination, far: Combinatio
     else:
         claim = "claim 'without gates the placement of outliers makes no difference' (less than 1 point)"
         verdict = _all([_within(each, _SAME) for each in (gap, far) if each is not None])
-    text = f"{place.prefix}{claim}: {told}."
-    return Judged(f"{learner.name}, {claim}", place.title, Finding(text, verdict))
+    text = f"{point.prefix}{claim}: {told}."
+    return Judged(f"{learner.name}, {claim}", point.title, Finding(text, verdict))
 
 
-def mitigation_claims(results: Results, place: Place) -> list[Judged]:
+def mitigation_claims(results: Results, point: GridPoint) -> list[Judged]:
     """Learners that were trained otherwise, under another law or with other steps, against the first of the same model
     that was trained under the common law."""
     found = []
-    learners = learners_of(place.config)
+    learners = learners_of(point.config)
     for learner in learners:
         same = [other for other in learners if _model(other) == _model(learner) and not other.changed]
         if same and same[0].name != learner.name:
-            found.extend(_mitigation(results, place, same[0], learner))
+            found.extend(_mitigation(results, point, same[0], learner))
     return found
 
 
@@ -134,19 +134,19 @@ def _model(learner: Trained) -> tuple[str, int]:
     return learner.section.kind, learner.section.depth
 
 
-def _mitigation(results: Results, place: Place, usual: Trained, learner: Trained) -> list[Judged]:
-    collapse = _gap(results, place, usual.name)
+def _mitigation(results: Results, point: GridPoint, usual: Trained, learner: Trained) -> list[Judged]:
+    collapse = _gap(results, point, usual.name)
     half = combination(
         results,
         [
-            _term(1, learner.name, place, "closest"),
-            _term(-0.5, usual.name, place, "closest"),
-            _term(-0.5, usual.name, place, "random"),
+            _term(1, learner.name, point, "closest"),
+            _term(-0.5, usual.name, point, "closest"),
+            _term(-0.5, usual.name, point, "random"),
         ],
     )
     changes = {
         placement: combination(
-            results, [_term(-1, learner.name, place, placement), _term(1, usual.name, place, placement)]
+            results, [_term(-1, learner.name, point, placement), _term(1, usual.name, point, placement)]
         )
         for placement in PLACEMENTS
     }
@@ -159,13 +159,13 @@ def _mitigation(results: Results, place: Place, usual: Trained, learner: Trained
     mended = changes["closest"]
     share = number(100 * mended.value / collapse.value) if mended is not None else "an unknown part"
     text = (
-        f"{place.prefix}does the training of '{learner.name}' mend the collapse of '{usual.name}'? Outliers "
+        f"{point.prefix}does the training of '{learner.name}' mend the collapse of '{usual.name}'? Outliers "
         f"closest to the query cost the latter {collapse.told(100)} points against random places, of which the former "
         f"wins back {share} %. More than half: {answer}. Its gain in accuracy by placement, in points: {told} "
         f"({_basis(half)}, paired). This is no claim of the paper."
     )
-    claim = Judged(f"'{learner.name}' mends more than half of the collapse", place.title, Finding(text))
-    return [claim.unless(not_learned(results, place, usual) or not_learned(results, place, learner))]
+    claim = Judged(f"'{learner.name}' mends more than half of the collapse", point.title, Finding(text))
+    return [claim.unless(not_learned(results, point, usual) or not_learned(results, point, learner))]
 
 
 def _all(verdicts: Sequence[Verdict]) -> Verdict:

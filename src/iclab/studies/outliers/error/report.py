@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iclab.results.page import Finding, Reading
 from iclab.results.wording import span
 from iclab.studies.outliers.error.claims import Judged, findings_of
-from iclab.studies.outliers.error.coordinates import Coordinate, coordinates, places, without
+from iclab.studies.outliers.error.coordinates import Coordinate, coordinates, points, without
 from iclab.studies.outliers.error.figures import error_figures, placement_figure
 from iclab.studies.outliers.error.fraction_claims import fraction_claims
 from iclab.studies.outliers.error.placement_claims import (
@@ -45,14 +45,14 @@ def summarise(results: Results) -> Reading:
     by_placement = "placement" in columns
     judged: list[Judged] = []
     if ALPHA in errors:
-        for place in places(results, errors, without(coords, [ALPHA])):
-            judged.extend(fraction_claims(place, results))
+        for point in points(results, errors, without(coords, [ALPHA])):
+            judged.extend(fraction_claims(point, results))
     if by_placement:
         alpha = claimed_alpha(coords)
         rows = errors if alpha is None else errors[errors[ALPHA] == alpha]
-        found = places(results, rows, without(coords, ["placement"]))
-        judged.extend(claim for place in found for claim in placement_claims(results, place))
-        judged.extend(claim for place in found for claim in mitigation_claims(results, place))
+        found = points(results, rows, without(coords, ["placement"]))
+        judged.extend(claim for point in found for claim in placement_claims(results, point))
+        judged.extend(claim for point in found for claim in mitigation_claims(results, point))
     return Reading(
         findings=findings_of(judged) or [_plain(errors, coords)],
         figures=[

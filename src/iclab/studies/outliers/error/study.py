@@ -22,25 +22,25 @@ def run_cell(config: OutlierErrorConfig) -> list[Measurement]:
     """Train every learner, then measure all of them under every test law."""
     from iclab.evaluation import Measurement
 
-    law = config.prompts.build(config.seed)
+    distribution = config.prompts.build(config.seed)
     models: dict[str, TokenModel] = {}
     measured: list[Measurement] = []
     for section in config.learners.values():
         models[section.name], record = section.fit(config.prompts, config.seed)
         measured.append(Measurement(section.name, TRAINING_LOSS, np.array([[record.final_loss]])))
     for point in config.points():
-        measured.extend(_test(config, point, law, models))
+        measured.extend(_test(config, point, distribution, models))
     return measured
 
 
 def _test(
-    config: OutlierErrorConfig, point: TestPoint, law: OutlierClassification, models: Mapping[str, TokenModel]
+    config: OutlierErrorConfig, point: TestPoint, distribution: OutlierClassification, models: Mapping[str, TokenModel]
 ) -> list[Measurement]:
     from iclab.evaluation import Measurement
 
-    length, keys = point.law.num_examples, point.keys
-    prompts = evaluation_prompts(config, point, law)
-    floor = no_clean_example(point.law.outlier_fraction, length, point.law.sampling)
+    length, keys = point.distribution.num_examples, point.keys
+    prompts = evaluation_prompts(config, point, distribution)
+    floor = no_clean_example(point.distribution.outlier_fraction, length, point.distribution.sampling)
     measured = [Measurement.exact(NO_CLEAN_EXAMPLE, FLOOR, floor, length, keys)]
     for name, model in models.items():
         # An output of zero is no answer, hence an error.
@@ -49,14 +49,16 @@ def _test(
     return measured
 
 
-def evaluation_prompts(config: OutlierErrorConfig, point: TestPoint, law: OutlierClassification) -> OutlierPrompts:
+def evaluation_prompts(
+    config: OutlierErrorConfig, point: TestPoint, distribution: OutlierClassification
+) -> OutlierPrompts:
     """``prompts_per_task`` prompts of each task, task after task. The prompts of a task are a function of the seed, the
     task and the test law alone, and differ between test laws in nothing but what these say."""
     from iclab.prompts import OutlierPrompts, Stream
 
-    tested = point.law.build(law)
+    tested = point.distribution.build(distribution)
     stream = Stream(config.seed).child("evaluation")
-    sizes = (config.prompts_per_task, point.law.num_examples, config.num_queries)
+    sizes = (config.prompts_per_task, point.distribution.num_examples, config.num_queries)
     batches = [
         tested.replace(tasks=[(plus, minus)]).sample(stream.child(f"task {plus} {minus}"), *sizes)
         for plus, minus in tested.task_pairs

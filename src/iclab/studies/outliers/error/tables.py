@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iclab.results.grid_points import swept_columns
 from iclab.results.page import Table
 from iclab.results.wording import basis_of, interval_note, plural, quantity
-from iclab.studies.outliers.error.coordinates import Coordinate, places, without
+from iclab.studies.outliers.error.coordinates import Coordinate, points, without
 from iclab.studies.outliers.error.fraction_claims import LEVELS, tolerated_text
 from iclab.studies.outliers.learners import learners_of
 from iclab.studies.outliers.names import ALPHA, TRAINING_LOSS
@@ -27,11 +27,11 @@ def error_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coordin
     rest = without(coords, [ALPHA])
     by_alpha = len(rest) < len(coords)
     rows: list[list[str | float | int | None]] = []
-    for place in places(results, errors, rest):
-        for _, group in place.rows.groupby(ALPHA) if by_alpha else [(None, place.rows)]:
+    for point in points(results, errors, rest):
+        for _, group in point.rows.groupby(ALPHA) if by_alpha else [(None, point.rows)]:
             values = {str(row["learner"]): quantity(row) for _, row in group.iterrows()}
             alpha = [float(group[ALPHA].iloc[0])] if by_alpha else []
-            rows.append([place.title, *alpha, *(values.get(name) for name in learners), basis_of(group)])
+            rows.append([point.title, *alpha, *(values.get(name) for name in learners), basis_of(group)])
     left = len(rows) - _MOST_ROWS
     caption = f"0-1 error, averaged over all tasks. {interval_note(errors)}" + (
         f" {plural(left, 'further row')} left out; summary.csv has all." if left > 0 else ""
@@ -43,13 +43,13 @@ def error_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coordin
 def tolerance_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coordinate]) -> list[Table]:
     """Up to which alpha each learner's error stays below each level, beside the published guarantee."""
     rows: list[list[str | float | int | None]] = []
-    for place in places(results, errors, without(coords, [ALPHA])):
-        for learner in learners_of(place.config):
-            mine = place.rows[place.rows["learner"] == learner.name]
+    for point in points(results, errors, without(coords, [ALPHA])):
+        for learner in learners_of(point.config):
+            mine = point.rows[point.rows["learner"] == learner.name]
             if len(mine):
                 limit = learner.guarantee(int(mine["num_examples"].iloc[0]))
                 reach = [tolerated_text(mine, level) for level in LEVELS]
-                rows.append([place.title, learner.name, *reach, limit, basis_of(mine)])
+                rows.append([point.title, learner.name, *reach, limit, basis_of(mine)])
     caption = (
         "The largest measured alpha up to which the whole interval of the error stays below a level at every measured "
         "alpha (>=: it is the largest of all; <: it does not at the smallest), and the share of outliers that the "
@@ -67,9 +67,9 @@ def training_table(results: Results, coords: Sequence[Coordinate]) -> list[Table
     swept = set(swept_columns(results)) & {column for column in losses.columns if losses[column].notna().any()}
     mine = [coord for coord in coords if coord.column in swept and losses[coord.column].nunique(dropna=False) > 1]
     rows: list[list[str | float | int | None]] = []
-    for place in places(results, losses, mine):
-        for _, row in place.rows.iterrows():
-            rows.append([place.title, str(row["learner"]), quantity(row), int(row["num_seeds"])])
+    for point in points(results, losses, mine):
+        for _, row in point.rows.iterrows():
+            rows.append([point.title, str(row["learner"]), quantity(row), int(row["num_seeds"])])
     caption = (
         "Mean hinge loss of fresh prompts in the last window of each training. Where it is not near zero, the model "
         "has not learned its training law, and its errors are no evidence about the claims. "

@@ -41,10 +41,10 @@ def gate_measurements(
     for layer, values in enumerate(log_gates.double().exp().numpy(), start=1):
         keys: dict[str, str | int | float] = {"size": size, "layer": layer}
         for group, chosen in (("outlier", lies), ("clean", ~lies)):
-            for place in range(values.shape[1]):
-                found = values[chosen[:, place], place]
+            for point in range(values.shape[1]):
+                found = values[chosen[:, point], point]
                 if len(found):
-                    distance = values.shape[1] - place
+                    distance = values.shape[1] - point
                     yield _mean(learner, "gate", found, {**keys, "group": group, "distance": distance})
             if chosen.any():
                 yield _mean(learner, "mean_gate", values[chosen], {**keys, "group": group})

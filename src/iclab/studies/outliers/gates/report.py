@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from iclab.results.grid_points import Place, capped, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
 from iclab.results.page import Figure, Finding, Panel, Reading, Series, Table, Verdict
 from iclab.results.wording import basis, by_learner, interval_note, plural, quantity, series
 from iclab.studies.outliers.training.learned import unlearned
@@ -26,8 +26,8 @@ def summarise(results: Results) -> Reading:
     """Panels by learner, layer and size of the outliers; nothing is averaged over sizes."""
     groups = [
         group
-        for place in places_of(results, results.summary, swept_columns(results, own=OWN))
-        for group in _groups(place)
+        for point in grid_points(results, results.summary, swept_columns(results, own=OWN))
+        for group in _groups(point)
     ]
     by_distance, left = capped([_distance_panel(title, rows) for title, rows, _ in groups], "summary.csv")
     by_rank, also_left = capped([_rank_panel(title, rows) for title, rows, _ in groups], "summary.csv")
@@ -71,16 +71,16 @@ def summarise(results: Results) -> Reading:
     )
 
 
-def _groups(place: Place) -> Iterator[Group]:
+def _groups(point: GridPoint) -> Iterator[Group]:
     """The rows of each learner, layer and size, with what to call them and why they are judged by no claim, if so."""
-    for name, of_learner in by_learner(place.rows[place.rows["layer"].notna()], roles_of(place.config)):
+    for name, of_learner in by_learner(point.rows[point.rows["layer"].notna()], roles_of(point.config)):
         stack = of_learner["layer"].nunique() > 1
-        reason = "The claim is about one layer: no verdict." if stack else unlearned(place.rows, name)
+        reason = "The claim is about one layer: no verdict." if stack else unlearned(point.rows, name)
         for layer in sorted(of_learner["layer"].unique()):
             of_layer = of_learner[of_learner["layer"] == layer]
             told = f", layer {int(layer)}" if stack else ""
             for size, rows in of_layer.groupby("size"):
-                yield f"{place.prefix}{name}{told}, kappa_a' = {size:g}", rows, reason
+                yield f"{point.prefix}{name}{told}, kappa_a' = {size:g}", rows, reason
 
 
 def _distance_panel(title: str, rows: pd.DataFrame) -> Panel:

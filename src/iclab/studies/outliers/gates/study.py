@@ -13,7 +13,7 @@ from pydantic import Field
 from iclab.config.limits import check_duration
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
-from iclab.experiments.sections.outliers import AttentionLearner, OutlierPromptsSection, Size, TestLaw
+from iclab.experiments.sections.outliers import AttentionLearner, OutlierPromptsSection, Size, TestDistribution
 from iclab.experiments.sections.single_index import check_prompts_fit
 from iclab.studies.outliers.names import TRAINING_LOSS
 
@@ -30,12 +30,12 @@ class OutlierGatesConfig(Config):
     seed: int = Field(0, ge=0)
     prompts: OutlierPromptsSection = OutlierPromptsSection()
     learners: dict[str, AttentionLearner] = Field({"mamba": AttentionLearner()}, min_length=1)
-    test: TestLaw = TestLaw(outlier_fraction=0.3)
+    test: TestDistribution = TestDistribution(outlier_fraction=0.3)
     outlier_sizes: list[Size] = Field([2.0, 4.0, 6.0], min_length=1)
     num_prompts: int = Field(480, ge=8)
     fitted: int = Field(8, ge=3)
 
-    def law(self, size: float) -> TestLaw:
+    def distribution(self, size: float) -> TestDistribution:
         """The test law with outliers of this size."""
         return self.test.model_copy(update={"outlier_size": size})
 
@@ -49,10 +49,10 @@ def run_cell(config: OutlierGatesConfig) -> list[Measurement]:
     from iclab.prompts import Stream
     from iclab.studies.outliers.gates.measure import gate_measurements
 
-    law = config.prompts.build(config.seed)
+    distribution = config.prompts.build(config.seed)
     stream = Stream(config.seed).child("evaluation")
     batches = {
-        size: config.law(size).build(law).sample(stream, config.num_prompts, config.test.num_examples)
+        size: config.distribution(size).build(distribution).sample(stream, config.num_prompts, config.test.num_examples)
         for size in config.outlier_sizes
     }
     measured: list[Measurement] = []
@@ -78,7 +78,7 @@ def check(config: OutlierGatesConfig) -> None:
         "num_prompts", config.num_prompts * readers, config.test.num_examples, config.prompts.ambient_dim + depth
     )
     check_duration("num_prompts", config.num_prompts, seconds(config))
-    law = config.prompts.build(config.seed)
+    distribution = config.prompts.build(config.seed)
     for key, section in config.learners.items():
         if section.kind != "gated":
             raise InputError(f"learners.{key}.kind is {section.kind!r}, which has no gates; expected 'gated'")
@@ -86,7 +86,7 @@ def check(config: OutlierGatesConfig) -> None:
     sizes = config.outlier_sizes
     if len(set(sizes)) < len(sizes):
         raise InputError(f"outlier_sizes are {sizes}; expected distinct sizes")
-    if config.test.outlier_size != TestLaw().outlier_size:
+    if config.test.outlier_size != TestDistribution().outlier_size:
         raise InputError(
             f"test.outlier_size is {config.test.outlier_size:g} and changes nothing: outlier_sizes, here {sizes}, "
             "decides; leave it out and set outlier_sizes"
@@ -103,7 +103,7 @@ def check(config: OutlierGatesConfig) -> None:
         )
     for size in sizes:
         try:
-            config.law(size).build(law)
+            config.distribution(size).build(distribution)
         except InputError as error:
             raise InputError(f"test: {error}") from None
 

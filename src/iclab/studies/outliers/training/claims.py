@@ -12,7 +12,7 @@ import numpy as np
 from iclab.claims.rules import SLOPE_RULE, Judgement, judge_slope
 from iclab.experiments.sections.outliers import AttentionLearner
 from iclab.results.crossing_words import BOUNDS_IN_FIGURES, bound_text, crossing_series
-from iclab.results.grid_points import Place, capped
+from iclab.results.grid_points import GridPoint, capped
 from iclab.results.page import Figure, Finding, Panel, Series, Table
 from iclab.results.wording import basis, by_learner, interval_note, number, plural, quantity, series
 from iclab.studies.outliers.error.conditions import training_covered
@@ -39,30 +39,30 @@ _TOLERANCE = 0.25
 """Of a slope: claims are orders of magnitude, which bend a slope of a few values; it is a factor 1.8 over a decade."""
 
 
-def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[Table], list[str]]:
+def convergence(points: list[GridPoint]) -> tuple[list[Finding], list[Figure], list[Table], list[str]]:
     """Findings, figures, tables and notes where something is varied."""
     findings: list[Finding] = []
     panels: list[Panel] = []
     slopes: list[list[str | float | int | None]] = []
     steps: list[list[str | float | int | None]] = []
-    for place in places:
-        learners = {s.name: s for s in (AttentionLearner(**c) for c in place.config["learners"].values())}
-        taken = _taken(place.rows, learners)
+    for point in points:
+        learners = {s.name: s for s in (AttentionLearner(**c) for c in point.config["learners"].values())}
+        taken = _taken(point.rows, learners)
         for axis in (a for a in _AXES if a in set(taken["axis"])):
             for level in sorted(taken["loss_level"].unique(), reverse=True):
                 rows = taken[(taken["axis"] == axis) & (taken["loss_level"] == level)]
                 if axis == "num_examples" and level == max(taken["loss_level"]):
-                    findings.extend(step_ratios(place.prefix, level, rows, learners))
-                panels.append(_panel(place, axis, level, rows, learners))
+                    findings.extend(step_ratios(point.prefix, level, rows, learners))
+                panels.append(_panel(point, axis, level, rows, learners))
                 for name, of_learner in by_learner(rows, learners):
-                    claimed = claim(place, learners[name], axis)
+                    claimed = claim(point, learners[name], axis)
                     found = _slope(of_learner)
-                    slopes.append(_slope_row(place, axis, name, level, found, claimed))
+                    slopes.append(_slope_row(point, axis, name, level, found, claimed))
                     if level == max(taken["loss_level"]) and claimed is not None:
-                        findings.append(_finding(place, axis, name, level, found, claimed, of_learner))
-                    steps.extend(_step_rows(place, axis, level, of_learner, learners[name]))
+                        findings.append(_finding(point, axis, name, level, found, claimed, of_learner))
+                    steps.extend(_step_rows(point, axis, level, of_learner, learners[name]))
     shown, left_out = capped(panels, "the table 'steps'")
-    measured = places[0].rows[places[0].rows["metric"] == "steps_to_level"]
+    measured = points[0].rows[points[0].rows["metric"] == "steps_to_level"]
     figure = Figure(
         "steps",
         "Steps of SGD until the loss is at a level for the first time, at the configured step sizes. Lines without "
@@ -96,12 +96,12 @@ def convergence(places: list[Place]) -> tuple[list[Finding], list[Figure], list[
     return findings, [figure], tables, [note]
 
 
-def claim(place: Place, learner: AttentionLearner, axis: str) -> float | None:
+def claim(point: GridPoint, learner: AttentionLearner, axis: str) -> float | None:
     """The slope that is claimed of a learner; ``None`` for softmax attention, for stacks, for a gate with a step size
     of its own, and where the theorems are not about its training."""
     steps = learner.training
     alone = learner.kind == "gated" and steps.gate_learning_rate != steps.learning_rate
-    if learner.depth > 1 or alone or not training_covered(place.config["prompts"], learner):
+    if learner.depth > 1 or alone or not training_covered(point.config["prompts"], learner):
         return None
     return CLAIMED.get(learner.kind, {}).get(axis)
 
@@ -136,7 +136,9 @@ def _slope(rows: pd.DataFrame) -> CrossingSlope | None:
     return crossing_slope(list(ordered["x"]), list(zip(*ordered["crossings"], strict=True)))
 
 
-def _panel(place: Place, axis: str, level: float, rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> Panel:
+def _panel(
+    point: GridPoint, axis: str, level: float, rows: pd.DataFrame, learners: dict[str, AttentionLearner]
+) -> Panel:
     curves: list[Series] = []
     for name, of_learner in by_learner(rows, learners):
         usable = of_learner[of_learner["usable"]].sort_values("x")
@@ -146,14 +148,14 @@ def _panel(place: Place, axis: str, level: float, rows: pd.DataFrame, learners: 
         by_x = {float(x): dict(enumerate(seeds)) for x, seeds in zip(bounds["x"], bounds["crossings"], strict=True)}
         shown = crossing_series(by_x, name, learners[name].role)
         curves.extend([] if shown is None else [shown])
-        claimed = claim(place, learners[name], axis)
+        claimed = claim(point, learners[name], axis)
         if claimed is not None and len(usable) > 1:
             x = usable["x"].to_numpy(float)
             middle = np.exp(np.log(usable["value"]).mean() - claimed * np.log(x).mean())
             label = f"{name}, claimed slope"
             curves.append(Series(label, list(x), list(middle * x**claimed), role="theory", like=name))
     title = f"loss {number(level)}, against {_SHORT[axis]}"
-    title = f"{place.title}, {title}" if place.title else title
+    title = f"{point.title}, {title}" if point.title else title
     return Panel(title, _AXES[axis], "steps", curves, x_scale="log", y_scale="log")
 
 
@@ -166,9 +168,15 @@ def _judge(found: CrossingSlope | None, claimed: float | None) -> Judgement:
 
 
 def _finding(
-    place: Place, axis: str, name: str, level: float, found: CrossingSlope | None, claimed: float, rows: pd.DataFrame
+    point: GridPoint,
+    axis: str,
+    name: str,
+    level: float,
+    found: CrossingSlope | None,
+    claimed: float,
+    rows: pd.DataFrame,
 ) -> Finding:
-    what = f"{place.prefix}{name}, steps to a loss of {number(level)} against {_SHORT[axis]}"
+    what = f"{point.prefix}{name}, steps to a loss of {number(level)} against {_SHORT[axis]}"
     if found is None:
         return Finding(f"{what}: the values have different numbers of seeds, so there is no slope.")
     rest = f" Left out: {bound_text(found)}." if found.left_out else ""
@@ -192,7 +200,7 @@ def _told(slope: Slope) -> str:
 
 
 def _slope_row(
-    place: Place, axis: str, name: str, level: float, found: CrossingSlope | None, claimed: float | None
+    point: GridPoint, axis: str, name: str, level: float, found: CrossingSlope | None, claimed: float | None
 ) -> list[str | float | int | None]:
     verdict = _judge(found, claimed).verdict
     slope = None if found is None else found.slope
@@ -200,17 +208,17 @@ def _slope_row(
     points = 0 if slope is None else slope.num_points
     shown = "no verdict" if verdict == "information" else verdict
     claim = "none" if claimed is None else f"{claimed:g}"
-    return [place.title, _SHORT[axis], name, level, told, claim, shown, points, bound_text(found) if found else ""]
+    return [point.title, _SHORT[axis], name, level, told, claim, shown, points, bound_text(found) if found else ""]
 
 
 def _step_rows(
-    place: Place, axis: str, level: float, rows: pd.DataFrame, learner: AttentionLearner
+    point: GridPoint, axis: str, level: float, rows: pd.DataFrame, learner: AttentionLearner
 ) -> list[list[str | float | int | None]]:
     batch = learner.training.batch_size
     told: list[list[str | float | int | None]] = []
     for _, row in rows.sort_values("at").iterrows():
         length = int(row["at"]) if axis == "num_examples" else learner.training.num_examples
-        start = [place.title, axis, float(row["at"]), str(row["learner"]), level]
+        start = [point.title, axis, float(row["at"]), str(row["learner"]), level]
         if not row["usable"]:
             told.append([*start, _bound(row), "", "", basis(row)])
             continue

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iclab.experiments.roles import Role
-from iclab.results.grid_points import Place, capped, places_of, swept_columns
+from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
 from iclab.results.page import Figure, Finding, Panel, Reading, Table, Verdict
 from iclab.results.wording import basis, by_learner, interval_note, number, quantity, series
 from iclab.studies.outliers.names import TRAINING_LOSS
@@ -30,20 +30,20 @@ _GROUPS: dict[str, tuple[str, Role]] = {
 def summarise(results: Results) -> Reading:
     """Curves and attention where nothing is varied; steps to a level and their slopes where something is."""
     columns = swept_columns(results, own=OWN)
-    places = places_of(results, results.summary, columns)
+    points = grid_points(results, results.summary, columns)
     findings: list[Finding] = []
     figures: list[Figure] = []
     tables: list[Table] = []
     notes: list[str] = []
     if "at" in results.summary:
-        findings, figures, tables, notes = convergence(places)
+        findings, figures, tables, notes = convergence(points)
     else:
-        figures.append(_curves(places))
+        figures.append(_curves(points))
         present = [part for part in _PARTS if part in set(results.summary["part"].dropna())]
-        figures.extend(_attention(places, part) for part in present)
-        figures.append(_attention(places, "scores", signed=True))
-        tables.append(_shares(places))
-        findings.extend(finding for place in places for finding in _concentration(place))
+        figures.extend(_attention(points, part) for part in present)
+        figures.append(_attention(points, "scores", signed=True))
+        tables.append(_shares(points))
+        findings.extend(finding for point in points for finding in _concentration(point))
         notes.append(
             "Attention of a query on an example is p_i' W_B' W_C p_q (for softmax attention, its weight), summed in "
             "absolute value over the context; the gate counts in the figure that says so, not in the other. Patterns "
@@ -61,17 +61,17 @@ def roles_of(config: Mapping) -> dict[str, Role]:
     return {section.name: section.role for section in sections}
 
 
-def _curves(places: list[Place]) -> Figure:
+def _curves(points: list[GridPoint]) -> Figure:
     panels = []
-    for place in places:
-        roles = roles_of(place.config)
+    for point in points:
+        roles = roles_of(point.config)
         for metric, label in _CURVES.items():
-            rows = place.rows[place.rows["metric"] == metric]
+            rows = point.rows[point.rows["metric"] == metric]
             curves = [series(part, "step", name, roles.get(name, "model")) for name, part in by_learner(rows, roles)]
-            title = f"{place.title}, {label}" if place.title else label
+            title = f"{point.title}, {label}" if point.title else label
             panels.append(Panel(title, "steps of training", label, curves, x_scale="log"))
     shown, left_out = capped(panels, "summary.csv")
-    rows = place_rows(places, list(_CURVES))
+    rows = point_rows(points, list(_CURVES))
     caption = (
         "Mean hinge loss and 0-1 error of the fresh prompts of training, window by window. "
         f"{interval_note(rows)}{left_out}"
@@ -79,18 +79,18 @@ def _curves(places: list[Place]) -> Figure:
     return Figure("curves", caption, shown)
 
 
-def _attention(places: list[Place], part: str, signed: bool = False) -> Figure:
+def _attention(points: list[GridPoint], part: str, signed: bool = False) -> Figure:
     metric, label = (
         ("signed_attention", f"sum of {_PARTS[part]}") if signed else ("attention", f"sum of |{_PARTS[part]}|")
     )
     panels = []
-    for place in places:
-        rows = place.rows[(place.rows["metric"] == metric) & (place.rows["part"] == part)]
-        for learner, of_learner in by_learner(rows, roles_of(place.config)):
+    for point in points:
+        rows = point.rows[(point.rows["metric"] == metric) & (point.rows["part"] == part)]
+        for learner, of_learner in by_learner(rows, roles_of(point.config)):
             layers = sorted(of_learner["layer"].unique())
             for layer in layers:
                 at = of_learner[of_learner["layer"] == layer]
-                told = [place.title, learner, f"layer {int(layer)}" if len(layers) > 1 else ""]
+                told = [point.title, learner, f"layer {int(layer)}" if len(layers) > 1 else ""]
                 curves = [
                     series(at[at["group"] == group], "step", name, role) for group, (name, role) in _GROUPS.items()
                 ]
@@ -99,24 +99,24 @@ def _attention(places: list[Place], part: str, signed: bool = False) -> Figure:
     what = f"{_PARTS[part]} of the query{', last layer, with its sign' if signed else ', in absolute value'}"
     caption = (
         f"{what[0].upper()}{what[1:]}, summed over the examples that share its pattern and over the others, while the "
-        f"model is trained. {interval_note(place_rows(places, [metric]))}{left_out}"
+        f"model is trained. {interval_note(point_rows(points, [metric]))}{left_out}"
     )
     ending = "-signed" if signed else "-gated" if part == "weights" else ""
     return Figure(f"attention{ending}", caption, shown)
 
 
-def place_rows(places: list[Place], metrics: list[str]) -> pd.DataFrame:
+def point_rows(points: list[GridPoint], metrics: list[str]) -> pd.DataFrame:
     """All rows of some metrics."""
     import pandas as pd
 
-    return pd.concat([place.rows[place.rows["metric"].isin(metrics)] for place in places])
+    return pd.concat([point.rows[point.rows["metric"].isin(metrics)] for point in points])
 
 
-def _ends(place: Place, part: str) -> list[tuple[str, int, bool, pd.Series, pd.Series]]:
+def _ends(point: GridPoint, part: str) -> list[tuple[str, int, bool, pd.Series, pd.Series]]:
     """Learner, layer, whether it is the last one, and the share of the query's pattern at the first and last look."""
-    rows = place.rows[(place.rows["metric"] == "same_share") & (place.rows["part"] == part)]
+    rows = point.rows[(point.rows["metric"] == "same_share") & (point.rows["part"] == part)]
     found = []
-    for name, of_learner in by_learner(rows, roles_of(place.config)):
+    for name, of_learner in by_learner(rows, roles_of(point.config)):
         for layer in sorted(of_learner["layer"].unique()):
             ordered = of_learner[of_learner["layer"] == layer].sort_values("step")
             last = bool(layer == of_learner["layer"].max())
@@ -124,19 +124,19 @@ def _ends(place: Place, part: str) -> list[tuple[str, int, bool, pd.Series, pd.S
     return found
 
 
-def _signed(place: Place, learner: str, group: str) -> str:
+def _signed(point: GridPoint, learner: str, group: str) -> str:
     """The signed sum of the last layer's attention at the end of training."""
-    rows = place.rows[(place.rows["metric"] == "signed_attention") & (place.rows["part"] == "scores")]
+    rows = point.rows[(point.rows["metric"] == "signed_attention") & (point.rows["part"] == "scores")]
     rows = rows[(rows["learner"] == learner) & (rows["group"] == group)]
     return number(rows.sort_values("step")["value"].iloc[-1])
 
 
-def _shares(places: list[Place]) -> Table:
+def _shares(points: list[GridPoint]) -> Table:
     rows = [
-        [place.title, name, layer, _PARTS[part], quantity(start), quantity(end), int(end["step"]), basis(end)]
-        for place in places
+        [point.title, name, layer, _PARTS[part], quantity(start), quantity(end), int(end["step"]), basis(end)]
+        for point in points
         for part in _PARTS
-        for name, layer, _, start, end in _ends(place, part)
+        for name, layer, _, start, end in _ends(point, part)
     ]
     return Table(
         "attention",
@@ -147,20 +147,20 @@ def _shares(places: list[Place]) -> Table:
     )
 
 
-def _concentration(place: Place) -> list[Finding]:
+def _concentration(point: GridPoint) -> list[Finding]:
     """Whether the last layer's attention lies on examples of the query's pattern."""
     findings = []
-    for name, layer, last, start, end in _ends(place, "scores"):
+    for name, layer, last, start, end in _ends(point, "scores"):
         if not last:
             continue
         where = "" if layer == 1 else f" of layer {layer}, the last,"
         text = (
-            f"{place.prefix}{name}: attention{where} after {int(end['step']):,} steps lies to {quantity(end)} on "
+            f"{point.prefix}{name}: attention{where} after {int(end['step']):,} steps lies to {quantity(end)} on "
             f"examples of the query's pattern ({number(start['value'])} before training; 1/2 if it made no difference; "
-            f"{basis(end)}). With its sign it sums to {_signed(place, name, 'same')} there and to "
-            f"{_signed(place, name, 'different')} on the others."
+            f"{basis(end)}). With its sign it sums to {_signed(point, name, 'same')} there and to "
+            f"{_signed(point, name, 'different')} on the others."
         )
-        if reason := _no_verdict(place, name, start, end):
+        if reason := _no_verdict(point, name, start, end):
             findings.append(Finding(f"{text} {reason}"))
             continue
         verdict: Verdict = "agrees" if end["low"] > 0.5 else "disagrees" if end["high"] < 0.5 else "undecided"
@@ -168,7 +168,7 @@ def _concentration(place: Place) -> list[Finding]:
     return findings
 
 
-def _no_verdict(place: Place, learner: str, start: pd.Series, end: pd.Series) -> str:
+def _no_verdict(point: GridPoint, learner: str, start: pd.Series, end: pd.Series) -> str:
     """Why the last look at a learner is no evidence; empty where it is."""
     if end["step"] == 0:
         return "It was looked at before training alone: no verdict."
@@ -176,4 +176,4 @@ def _no_verdict(place: Place, learner: str, start: pd.Series, end: pd.Series) ->
         return "Its seeds stopped at different steps: no verdict."
     if end["interval"] != "bootstrap":
         return "Fewer than 5 seeds: no verdict."
-    return unlearned(place.rows, learner)
+    return unlearned(point.rows, learner)

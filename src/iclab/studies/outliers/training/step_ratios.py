@@ -67,4 +67,4 @@ def _pairs(learners: Mapping[str, AttentionLearner]) -> list[tuple[str, str]]:
 
 def _shared(learner: AttentionLearner) -> tuple[object, ...]:
     steps = learner.training
-    return learner.start, learner.law, steps.learning_rate, steps.batch_size
+    return learner.start, learner.prompts, steps.learning_rate, steps.batch_size

@@ -34,12 +34,12 @@ def _measured(config: OutlierTrainingConfig, point: Point) -> Iterator[Measureme
     stream = Stream(config.seed)
     for section in config.learners.values():
         learner = point.learner(section)
-        law = learner.training_law(point.prompts, config.seed)
-        model = learner.model(law.ambient_dim, config.seed)
+        distribution = learner.training_distribution(point.prompts, config.seed)
+        model = learner.model(distribution.ambient_dim, config.seed)
         training = learner.training
         probe = None
         if not point.keys:
-            batch = law.sample(stream.child("evaluation"), config.probe_prompts, training.num_examples)
+            batch = distribution.sample(stream.child("evaluation"), config.probe_prompts, training.num_examples)
             probe = AttentionProbe(learner.name, model, batch, training.steps, training.log_every, config.probes)
         options = {"until_loss": min(config.levels)} if point.keys else {}
         _, record = learner.fit(point.prompts, config.seed, model, progress=probe, **options)
@@ -74,8 +74,8 @@ def _curves(name: str, record: HingeRecord) -> Iterator[Measurement]:
     from iclab.evaluation import Measurement
 
     last = len(record.windows)
-    for place in sorted({round(float(p)) for p in np.geomspace(1, last, min(last, _CURVE_POINTS))}):
-        window = record.windows[place - 1]
+    for point in sorted({round(float(p)) for p in np.geomspace(1, last, min(last, _CURVE_POINTS))}):
+        window = record.windows[point - 1]
         for metric, value in (("training_loss", window.loss), ("training_error", window.error)):
             yield Measurement(name, metric, np.array([[value]]), keys={"step": window.step})
 
@@ -103,9 +103,10 @@ def check(config: OutlierTrainingConfig) -> None:
         except InputError as error:
             raise InputError(f"{point.title}: {error}" if point.keys else f"prompts: {error}") from None
         for key, section in config.learners.items():
-            if point.keys.get("axis") == "outlier_fraction" and section.law.outlier_fraction is not None:
+            if point.keys.get("axis") == "outlier_fraction" and section.prompts.outlier_fraction is not None:
                 raise InputError(
-                    f"learners.{key}.law.outlier_fraction is set and vary.outlier_fraction too; leave one of them unset"
+                    f"learners.{key}.prompts.outlier_fraction is set and vary.outlier_fraction too; "
+                    "leave one of them unset"
                 )
             point.learner(section).check(f"learners.{key}", point.prompts, config.seed)
 

@@ -41,7 +41,7 @@ _INK = -1
 
 
 @dataclass(frozen=True)
-class Stroke:
+class Style:
     """Colour, line and marker of a curve.
 
     ``marker`` is empty where the role has none; ``growth`` is added to the marker's size.
@@ -64,8 +64,8 @@ class Stroke:
         """Whether a line joins the points."""
         return self.dashes != "none"
 
-    def beneath(self, others: int) -> Stroke:
-        """The same stroke, broad enough to show on both sides of ``others`` that lie on it."""
+    def beneath(self, others: int) -> Style:
+        """The same style, broad enough to show on both sides of ``others`` that lie on it."""
         layers = min(others, _MOST_LAYERS)
         return replace(self, width=self.width + 1.6 * layers if self.joined else 0.0, growth=2.4 * layers)
 
@@ -97,8 +97,8 @@ def key_of(series: Series) -> Key:
     return plain(series.label), series.role
 
 
-def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
-    """A stroke for each (label, role) of a report; one label has one colour and one marker throughout.
+def assign_styles(figures: Sequence[Figure]) -> dict[Key, Style]:
+    """A style for each (label, role) of a report; one label has one colour and one marker throughout.
 
     Labels take their turn figure by figure, within a figure by role. Each gets the colour that is rarest among the
     labels it shares a figure with, then in the report, and labels of one colour in one figure get different markers
@@ -120,16 +120,16 @@ def assign_strokes(figures: Sequence[Figure]) -> dict[Key, Stroke]:
         markers[label] = _rarest(len(MARKERS), twins, [markers[o] for o in near])
         turns[label] = len(twins)
     families = {key_of(s): _family(s) for s in everything}
-    return {key: _stroke(colours[family], markers[family], turns[family], key[1]) for key, family in families.items()}
+    return {key: _style(colours[family], markers[family], turns[family], key[1]) for key, family in families.items()}
 
 
-def of_figure(figure: Figure, strokes: dict[Key, Stroke]) -> dict[Key, Stroke]:
-    """The strokes of one figure: points that an exact curve of this figure describes are not joined."""
+def of_figure(figure: Figure, styles: dict[Key, Style]) -> dict[Key, Style]:
+    """The styles of one figure: points that an exact curve of this figure describes are not joined."""
     keys = legend_keys(figure)
     shown = (series for panel in figure.panels for series in panel.series)
     described = {plain(series.like) for series in shown if series.role == "theory" and series.like}
     return {
-        key: replace(strokes[key], dashes="none") if key[0] in described and strokes[key].marker else strokes[key]
+        key: replace(styles[key], dashes="none") if key[0] in described and styles[key].marker else styles[key]
         for key in keys
     }
 
@@ -154,12 +154,12 @@ def _rarest(count: int, near: Sequence[int], everywhere: Sequence[int]) -> int:
     return min(range(count), key=lambda number: (near.count(number), everywhere.count(number), number))
 
 
-def _stroke(colour: int, marker: int, turn: int, role: Role) -> Stroke:
+def _style(colour: int, marker: int, turn: int, role: Role) -> Style:
     shade = INK if colour == _INK else SERIES_LIGHT[colour]
     if role in _PATTERNS:
         patterns = _PATTERNS[role]
-        return Stroke(shade, role, patterns[turn % len(patterns)], _WIDTHS[role], "")
-    return Stroke(shade, role, _DASHES[role], _WIDTHS[role], MARKERS[marker])
+        return Style(shade, role, patterns[turn % len(patterns)], _WIDTHS[role], "")
+    return Style(shade, role, _DASHES[role], _WIDTHS[role], MARKERS[marker])
 
 
 def legend_keys(figure: Figure) -> list[Key]:
