@@ -51,9 +51,9 @@ def test_unknown_kinds_and_absent_columns() -> None:
 def test_matplotlib_is_imported_whatever_the_environment_names(wanted: str, in_force: str) -> None:
     code = (
         "import iclab.report, matplotlib, os, sys; from iclab.results.page import Figure, Panel, Series;"
-        "from iclab.report.drawing import draw_figure; from iclab.report.styles import assign_strokes;"
+        "from iclab.report.drawing import draw_figure; from iclab.report.styles import assign_styles;"
         "figure = Figure('f', '', [Panel('', '', '', [Series('a', [1, 2], [1, 2])])]);"
-        "assert draw_figure(figure, assign_strokes([figure])).png;"
+        "assert draw_figure(figure, assign_styles([figure])).png;"
         "assert 'matplotlib.pyplot' not in sys.modules;"
         "print(matplotlib.get_backend().lower(), os.environ['MPLBACKEND'])"
     )

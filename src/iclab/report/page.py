@@ -51,7 +51,7 @@ def render_page(
     Args:
         reading: what the results say.
         drawn: the drawings of ``reading.figures``, in order, by file name.
-        styles: from `assign_strokes`.
+        styles: from `assign_styles`.
         header: ``name``, ``title``, ``question``, ``source``.
         sections: ``glance``, ``intervals``, ``axes``, ``configuration``, ``provenance``, ``environment``, ``files``.
     """

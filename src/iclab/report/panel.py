@@ -32,7 +32,7 @@ def draw_panel(axes: Axes, prepared: PreparedPanel, styles: dict[Key, Style], *,
     Args:
         axes: empty axes.
         prepared: what to draw.
-        styles: from `assign_strokes`.
+        styles: from `assign_styles`.
         title: whether the panel's title is part of the drawing.
     """
     panel, curves, notes = prepared.panel, prepared.curves, list(prepared.notes)
