@@ -127,8 +127,8 @@ def _one(rows: pd.DataFrame, metric: str, size: float, **keys: str) -> pd.Series
 def _rows(title: str, rows: pd.DataFrame) -> Iterator[list[str | float | int | None]]:
     for size in sorted(rows["size"].unique()):
         shown = [
-            quantity(_one(rows, "error", size, attack=attack, point=point))
-            for attack, point in (
+            quantity(_one(rows, "error", size, attack=attack, position=position))
+            for attack, position in (
                 ("random", "random"),
                 ("training", "random"),
                 ("search", "worst"),
@@ -143,14 +143,14 @@ def _findings(title: str, rows: pd.DataFrame, training: float) -> Iterator[Findi
     """The smallest size that misleads the model in half of the prompts, and what the search is worth."""
     sizes = sorted(rows["size"].unique())
     fooled = next(
-        (s for s in sizes if _one(rows, "error", s, attack="gradient", point="worst")["value"] >= _HALF), None
+        (s for s in sizes if _one(rows, "error", s, attack="gradient", position="worst")["value"] >= _HALF), None
     )
     if fooled is None:
-        last = _one(rows, "error", sizes[-1], attack="gradient", point="worst")
+        last = _one(rows, "error", sizes[-1], attack="gradient", position="worst")
         text = f"even at |delta| = {sizes[-1]:g} |v| its error under the search is {quantity(last)} ({basis(last)})"
     else:
-        error = _one(rows, "error", fooled, attack="gradient", point="worst")
-        plain = _one(rows, "error", fooled, attack="random", point="random")
+        error = _one(rows, "error", fooled, attack="gradient", position="worst")
+        plain = _one(rows, "error", fooled, attack="random", position="random")
         which = "smallest size measured, and one" if fooled == sizes[0] else "first size"
         text = (
             f"at |delta| = {fooled:g} |v|, the {which} at which one outlier misleads it in half of the prompts, the "
