@@ -151,7 +151,7 @@ def _outside(points: pd.DataFrame, widening: pd.Series | float = 1.0) -> pd.Seri
 
 def _named(points: pd.DataFrame) -> str:
     named = [
-        f"{r['place'] + ', ' if 'place' in r else ''}{r['learner']}, degree {int(r['degree'])}, "
+        f"{r['point'] + ', ' if 'point' in r else ''}{r['learner']}, degree {int(r['degree'])}, "
         f"N = {int(r['num_examples'])}"
         for _, r in points.iloc[:3].iterrows()
     ]
