@@ -3,6 +3,7 @@
 from iclab.models.attention import Attention
 from iclab.models.attention_stack import AttentionStack
 from iclab.models.backbone import branch_by_repetition
+from iclab.models.cache import detach_cache
 from iclab.models.embedding import EMBEDDINGS, block_degrees, embed, embedding_dim, in_support
 from iclab.models.gpt2 import GPT2
 from iclab.models.in_context import InContextModel
@@ -39,6 +40,7 @@ __all__ = [
     "TokenModel",
     "block_degrees",
     "branch_by_repetition",
+    "detach_cache",
     "embed",
     "embedding_dim",
     "from_transformers",
