@@ -39,6 +39,11 @@ Entries = Sequence[tuple[Entry, ...]]
 """Of each layer."""
 
 
+def initial_cache(entries: Entries, batch: int, device: torch.device) -> Cache:
+    """Of ``batch`` sequences without tokens."""
+    return tuple(tuple(entry.empty(batch, device) for entry in layer) for layer in entries)
+
+
 def detach_cache(cache: Cache) -> Cache:
     """The same cache as a constant: gradients of what follows end there, as in truncated backpropagation in time."""
     return tuple(tuple(tensor.detach() for tensor in layer) for layer in cache)

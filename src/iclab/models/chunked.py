@@ -14,7 +14,7 @@ from itertools import repeat
 from torch import Tensor, nn
 
 from iclab.models.backbone import at_least, check_after, check_tokens
-from iclab.models.cache import Cache, Entries, check_cache
+from iclab.models.cache import Cache, Entries, check_cache, initial_cache
 
 
 class ChunkedBackbone(nn.Module, ABC):
@@ -47,8 +47,7 @@ class ChunkedBackbone(nn.Module, ABC):
 
     def initial_cache(self, batch: int) -> Cache:
         """The cache of ``batch`` empty sequences."""
-        device = self._weight().device
-        return tuple(tuple(entry.empty(batch, device) for entry in layer) for layer in self.cache_entries())
+        return initial_cache(self.cache_entries(), batch, self._weight().device)
 
     def chunk(self, x: Tensor, cache: Cache | None = None) -> tuple[Tensor, Cache]:
         """The next tokens of B sequences.
