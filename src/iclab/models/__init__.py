@@ -13,9 +13,10 @@ from iclab.models.layouts import LAYOUTS
 from iclab.models.linear_attention import LinearAttention
 from iclab.models.mamba import Mamba
 from iclab.models.mamba_ssm_checkpoint import load_mamba_ssm
-from iclab.models.one_layer import OneLayerMamba, StateBlocks
+from iclab.models.one_layer import OneLayerMamba
 from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
 from iclab.models.recurrence import recurrent_read
+from iclab.models.state_blocks import StateBlocks
 from iclab.models.storage import load_model, save_model
 from iclab.models.token_model import TokenModel
 from iclab.models.token_recurrence import recurrent_outputs
