@@ -1,5 +1,7 @@
 """Least squares and ridge where they are hard: repeats, missing rank, tiny penalties, blocks."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -153,3 +155,83 @@ def test_bayes_penalty_is_d_times_noise_over_signal_and_beats_its_neighbours():
 def test_ridge_refuses_bad_settings(arguments, message):
     with pytest.raises(InputError, match=message):
         Ridge(**arguments)
+
+
+def _exactly(x: np.ndarray, y: np.ndarray, queries: np.ndarray, penalty: float) -> np.ndarray:
+    """Ridge predictions of one prompt in rational arithmetic, for the very floats given."""
+    rows = [[Fraction(float(value)) for value in row] for row in x]
+    labels = [Fraction(float(value)) for value in y]
+    dim = len(rows[0])
+    system: list[list[Fraction]] = [
+        [Fraction(sum(r[i] * r[j] for r in rows) + (Fraction(penalty) if i == j else 0)) for j in range(dim)]
+        + [Fraction(sum(r[i] * label for r, label in zip(rows, labels, strict=True)))]
+        for i in range(dim)
+    ]
+    for i in range(dim):
+        system[i] = [entry / system[i][i] for entry in system[i]]
+        for j in range(dim):
+            if j != i:
+                system[j] = [a - system[j][i] * b for a, b in zip(system[j], system[i], strict=True)]
+    weights = [row[-1] for row in system]
+    return np.array([float(sum(Fraction(float(a)) * w for a, w in zip(q, weights, strict=True))) for q in queries])
+
+
+@pytest.mark.parametrize(
+    ("gap", "penalty", "error"),
+    [
+        (0.0, 1e-10, 1e-4),
+        (0.0, 1e-14, None),
+        (1e-14, 1e-10, 1e-4),
+        (1e-14, 1e-13, None),
+        (1e-14, 1e-16, None),
+        (1e-9, 1e-14, 1e-4),
+        (1e-9, 0.0, 1e-4),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_predictions_have_their_digits_or_are_refused(gap: float, penalty: float, error: float | None, seed: int):
+    """Two of three columns nearly equal, noisy labels, queries that tell the two apart."""
+    generator = np.random.default_rng(seed)
+    x = generator.standard_normal((64, 3))
+    x[:, 2] = x[:, 0] + gap * x[:, 2]
+    y, q = x[:, 0] - x[:, 1] + 0.1 * generator.standard_normal(64), generator.standard_normal((4, 3))
+    prompts, ridge = Prompts.from_arrays(x[None], y[None], q[None]), Ridge(penalty)
+    if error is None:
+        with pytest.raises(InputError, match=r"first 64 examples .* fewer than two digits .*: raise the penalty"):
+            ridge.predict(prompts)
+    else:
+        exact = _exactly(x, y, q, penalty)
+        np.testing.assert_allclose(ridge.predict(prompts)[0], exact, atol=error * np.abs(exact).max())
+    # Queries in which the columns are as alike as in the examples do not ask for what is lost.
+    alike = np.stack([q[:, 0], q[:, 1], q[:, 0]], 1)
+    found = ridge.predict(Prompts.from_arrays(x[None], y[None], alike[None]))[0]
+    exact = _exactly(x, y, alike, penalty)
+    np.testing.assert_allclose(found, exact, atol=1e-6 * np.abs(exact).max())
+
+
+def test_digits_of_predictions_are_those_at_any_scale():
+    """The check itself leaves no range of floating point, and refuses no labels that cancel."""
+    x = np.random.default_rng(9).standard_normal((2, 40, 4))
+    x[..., 3] = 0.0
+    prompts = prompts_from(x)
+    for size in (1e-150, 1e-100, 1e100, 1e150):
+        scaled = Prompts.from_arrays(size * prompts.examples, prompts.example_labels, size * prompts.queries)
+        torch.testing.assert_close(LeastSquares().predict(scaled), LeastSquares().predict(prompts))
+    twice = Prompts.from_arrays(np.repeat(x[:, :20], 2, 1), np.tile([1.0, -1.0], (2, 20)), prompts.queries)
+    for learner in (LeastSquares(), Ridge(1e-14)):
+        assert learner.predict(twice).abs().max() < 1e-14
+
+
+def test_repeats_with_noisy_labels_beneath_the_dimension_are_refused_at_the_prefix_that_loses_them():
+    """Four examples of two inputs leave residuals, and directions that the penalty alone resolves: predictions of
+    ``Ridge(1e-14)`` differed from their limit, the minimum-norm solution, by up to 4 %."""
+    generator = np.random.default_rng(1)
+    x, y = np.repeat(generator.standard_normal((1, 2, 5)), 4, 1), generator.standard_normal((1, 8))
+    prompts = Prompts.from_arrays(x, y, generator.standard_normal((1, 3, 5)))
+    with pytest.raises(InputError, match=r"^the inputs of the first 8 examples are nearly dependent: .* 1e-14: raise"):
+        Ridge(1e-14).predict(prompts)
+    with pytest.raises(InputError, match=r"^the inputs of the first 4 examples are nearly dependent"):
+        Ridge(1e-14).predict_prefixes(prompts)
+    limit = LeastSquares().predict(prompts)
+    torch.testing.assert_close(Ridge(1e-8).predict(prompts), limit, rtol=0, atol=1e-6)
+    check_least_squares(prompts)

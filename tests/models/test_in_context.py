@@ -185,7 +185,7 @@ def test_counts_come_from_real_tensors() -> None:
     assert gpt2.num_parameters() == 6 * 32 + 64 * 32 + 2 * block + 64 + 33
     assert [gpt2.state_size(n) for n in (0, 1, 10)] == [0, 2 * 2 * 2 * 32, 2 * 2 * 20 * 32]
     assert InContextModel(5, GPT2(32, 2, heads=4), layout="concatenated").state_size(10) == 2 * 2 * 10 * 32
-    with pytest.raises(InputError, match="initial_cache and step"):
+    with pytest.raises(InputError, match="initial_cache and chunk"):
         InContextModel(5, MovingAverage(4)).state_size(3)
 
 
@@ -234,7 +234,7 @@ def test_a_few_steps_of_training_learn_a_sign_in_context() -> None:
 def test_the_page_on_models_runs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     exec(compile("\n".join(blocks), "models.md", "exec"), {})
 
 

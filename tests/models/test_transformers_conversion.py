@@ -1,5 +1,7 @@
 """Every configuration that transformers can run: the same function here, in both directions, in every dtype."""
 
+import warnings
+from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -84,6 +86,36 @@ def test_steps_and_branches_equal_the_whole_pass(family: str, seed: int, backend
     along, answers = ours.branch(x, queries, after)
     torch.testing.assert_close(along, ours(x), rtol=1e-9, atol=1e-10)
     torch.testing.assert_close(answers, branch_by_repetition(ours, x, queries, after), rtol=1e-9, atol=1e-10)
+
+
+def _chunks_of_theirs(theirs: Any, x: Tensor, sizes: list[int]) -> Tensor:
+    named = [
+        name for name in ("cache", "past_key_values", "cache_params") if name in signature(theirs.forward).parameters
+    ]
+    outputs, cache = [], None
+    for piece in x.split(sizes, 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that its kernels are not installed
+            result = theirs(inputs_embeds=piece, use_cache=True, **{named[0]: cache})
+        outputs.append(result.last_hidden_state)
+        cache = result[named[0]]
+    return torch.cat(outputs, 1)
+
+
+@pytest.mark.parametrize(("family", "sizes"), [("gpt2", [4, 2, 1, 2]), ("mamba", [5, 1, 1, 1, 1])])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_transformers_with_its_cache(family: str, sizes: list[int], seed: int) -> None:
+    """Their Mamba continues a cache by one token at a time, their GPT-2 by any number."""
+    settings_of, module = FAMILIES[family]
+    theirs = module(settings_of(seed)).double()
+    scramble(theirs)
+    ours = from_transformers(theirs)
+    x = torch.randn(2, 9, ours.width, dtype=torch.float64)
+    with torch.no_grad(), InFloat64():
+        expected = _chunks_of_theirs(theirs, x, sizes)
+    first, cache = ours.chunk(x[:, : sizes[0]])
+    second, _ = ours.chunk(x[:, sizes[0] :], cache)
+    torch.testing.assert_close(torch.cat([first, second], 1), expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("family", "seed", "dtype"), list(product(FAMILIES, range(8), DTYPES)))

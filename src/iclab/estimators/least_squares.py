@@ -11,7 +11,8 @@ class LeastSquares(LinearEstimator):
     """``w = pinv(X) y`` at every prefix, no intercept: of all minimisers of ``|y - X w|^2`` the one of least norm.
 
     So it interpolates with fewer than d examples, as scikit-learn's ``LinearRegression(fit_intercept=False)`` does.
-    Singular values below ``1e-12`` of the largest count as zero.
+    Singular values below ``1e-12`` of the largest count as zero; one just above it may leave fewer than two digits of a
+    prediction, which is an error.
 
     Args:
         coordinates: told the subspace: only these coordinates are used.

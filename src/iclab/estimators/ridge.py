@@ -20,6 +20,9 @@ class Ridge(LinearEstimator):
 
     Accuracy is that of an orthogonal solver on ``[X; sqrt(penalty) I]``, whose singular values below ``1e-12`` of the
     largest count as zero, as in `LeastSquares`: so does a direction that neither the inputs nor the penalty resolve.
+    Where a penalty of about ``1e-13`` of ``|X|^2`` or less alone resolves a direction (nearly equal columns; repeated
+    inputs, fewer than d, with other labels) and queries have a part in it, rounding leaves fewer than two digits: that
+    is an error at prediction.
 
     Args:
         penalty: at least 0 (at 0 it is `LeastSquares`), or ``"bayes"``.
@@ -28,7 +31,8 @@ class Ridge(LinearEstimator):
         coordinates: told the subspace: only these coordinates are used.
 
     Raises:
-        InputError: for values out of range, or variances beside a fixed penalty.
+        InputError: for values out of range, or variances beside a fixed penalty; later, where rounding leaves fewer
+            than two digits of a prediction.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from iclab.models.attention import Attention
 from iclab.models.attention_stack import AttentionStack
 from iclab.models.backbone import branch_by_repetition
+from iclab.models.cache import detach_cache
 from iclab.models.embedding import EMBEDDINGS, block_degrees, embed, embedding_dim, in_support
 from iclab.models.gpt2 import GPT2
 from iclab.models.in_context import InContextModel
@@ -12,9 +13,10 @@ from iclab.models.layouts import LAYOUTS
 from iclab.models.linear_attention import LinearAttention
 from iclab.models.mamba import Mamba
 from iclab.models.mamba_ssm_checkpoint import load_mamba_ssm
-from iclab.models.one_layer import OneLayerMamba, StateBlocks
+from iclab.models.one_layer import OneLayerMamba
 from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
 from iclab.models.recurrence import recurrent_read
+from iclab.models.state_blocks import StateBlocks
 from iclab.models.storage import load_model, save_model
 from iclab.models.token_model import TokenModel
 from iclab.models.token_recurrence import recurrent_outputs
@@ -39,6 +41,7 @@ __all__ = [
     "TokenModel",
     "block_degrees",
     "branch_by_repetition",
+    "detach_cache",
     "embed",
     "embedding_dim",
     "from_transformers",

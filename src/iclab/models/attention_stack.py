@@ -17,11 +17,13 @@ from torch import Tensor, nn
 
 from iclab.errors import InputError, check_integer, check_positive
 from iclab.models.attention import Attention
+from iclab.models.cache import Cache, Entries
 from iclab.models.one_layer_attention import check_dtype, check_sizes, fill_gate
 from iclab.models.token_mixers import KINDS, MIXERS, GatedTokenMixer, TokenMixer
 from iclab.models.token_model import TokenModel
 from iclab.prompts import Stream
 
+_TOKENS = slice(None)  # every coordinate of a token is summed
 STARTS = {"gated": 0.2, "linear": 0.05, "softmax": 0.2}
 NAMES = {"gated": "Mamba (gated linear attention)", "linear": "linear Transformer", "softmax": "softmax attention"}
 
@@ -114,6 +116,22 @@ class AttentionStack(TokenModel):
         attention = last.mixer.attend(stream[:, :length], queries, after)
         read = (attention.weights[0] @ stream[:, :length]) @ last.W_V[-1]
         return queries[..., -1] + read, Attention.stack([*seen, attention])
+
+    def cache_entries(self) -> Entries:
+        """As in `TokenModel`."""
+        return [(layer.mixer.cache_entry(_TOKENS),) for layer in self._layers()]
+
+    def read_chunk(self, context: Tensor, readers: Tensor, after: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """As `read`, with the tokens of the chunk reading those of earlier chunks too."""
+        length = context.shape[1]
+        stream = torch.cat([context, readers], 1)
+        positions = torch.cat([torch.arange(length, device=context.device), after])
+        behind = []
+        for layer, (before,) in zip(self._layers(), cache, strict=True):
+            read, state = layer.mixer.read_chunk(stream[:, :length], _TOKENS, stream, positions, before)
+            stream = stream + read @ layer.W_V.T
+            behind.append((state,))
+        return stream[:, length:, -1], tuple(behind)
 
     def _layers(self) -> Sequence[StackLayer]:
         return list(self.layers)  # type: ignore[arg-type]

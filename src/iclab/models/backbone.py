@@ -1,7 +1,8 @@
-"""What a backbone is: a causal map of token sequences, and questions asked of a sequence at several places at once.
+"""What a backbone is: a causal map of token sequences, and questions asked of a sequence at several positions at once.
 
 A *branch* is one token put behind the first ``after`` tokens of a context and seen by no other token. The queries of a
 prompt are branches of one context, and so are predictions along a prompt whose tokens hold input and label together.
+What else `iclab.models.InContextModel` makes use of is optional: the protocols here.
 
 Shapes: B prompts, L tokens of the context, Q branches, M width.
 """
@@ -16,20 +17,18 @@ from torch import Tensor, nn
 
 from iclab.errors import InputError
 from iclab.memory import check_memory
-
-Cache = tuple[tuple[Tensor, ...], ...]
-"""What a backbone carries from token to token: for each layer some tensors with the prompts as first dimension."""
+from iclab.models.cache import Cache
 
 
-class SteppingBackbone(Protocol):
-    """A backbone that can also be fed token by token; ``step`` equals ``forward`` and changes no cache in place."""
+class ChunkingBackbone(Protocol):
+    """A backbone that can also be fed in chunks, which equals ``forward`` and changes no cache in place."""
 
     def initial_cache(self, batch: int) -> Cache:
         """The cache of ``batch`` empty sequences."""
         ...
 
-    def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """The next tokens ``(B, M)`` -> outputs ``(B, M)`` and the cache after them."""
+    def chunk(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """The next tokens ``(B, L, M)`` -> outputs ``(B, L, M)`` and the cache behind them."""
         ...
 
 
@@ -44,10 +43,10 @@ class BranchingBackbone(Protocol):
         ...
 
 
-def stepping(backbone: nn.Module) -> SteppingBackbone | None:
-    """The backbone, if it can be fed token by token."""
-    able = all(callable(getattr(backbone, method, None)) for method in ("initial_cache", "step"))
-    return cast(SteppingBackbone, backbone) if able else None
+def chunking(backbone: nn.Module) -> ChunkingBackbone | None:
+    """The backbone, if it can be fed in chunks."""
+    able = all(callable(getattr(backbone, method, None)) for method in ("initial_cache", "chunk"))
+    return cast(ChunkingBackbone, backbone) if able else None
 
 
 def branching(backbone: nn.Module) -> BranchingBackbone | None:
@@ -75,22 +74,45 @@ def branch_by_repetition(
     return torch.stack([output for output in outputs if output is not None], 1)
 
 
-def check_tokens(x: Tensor, width: int) -> None:
-    """Raise `InputError` unless ``x`` is ``(B, L, width)`` with ``L >= 1``."""
-    if x.ndim != 3 or x.shape[2] != width or x.shape[1] < 1:
-        raise InputError(f"tokens have shape {tuple(x.shape)}; expected (prompts, tokens >= 1, {width})")
+def chunk_with_branches_by_copies(
+    backbone: ChunkingBackbone, context: Tensor, queries: Tensor, after: Sequence[int], cache: Cache
+) -> tuple[Tensor, Tensor, Cache]:
+    """`iclab.models.chunked.ChunkedBackbone.chunk_with_branches` of any backbone with ``chunk``; its reference.
+
+    One chunk between one branching point and the next, and a copy of the cache there for each query.
+    """
+    batch, length, _ = context.shape
+    outputs, answers = [context[:, :0]], torch.empty_like(queries)
+    parts: list[tuple[list[int], Tensor]] = []
+    start = 0
+    for position in sorted({*after, length}):
+        if position > start:
+            output, cache = backbone.chunk(context[:, start:position], cache)
+            outputs.append(output)
+            start = position
+        if members := [q for q, behind in enumerate(after) if behind == position]:
+            copies = tuple(tuple(tensor.repeat_interleave(len(members), 0) for tensor in layer) for layer in cache)
+            answer, _ = backbone.chunk(queries[:, members].flatten(0, 1)[:, None], copies)
+            parts.append((members, answer.reshape(batch, len(members), -1)))
+    if parts:
+        order = [q for members, _ in parts for q in members]
+        answers = torch.cat([answer for _, answer in parts], 1)[:, [order.index(q) for q in range(len(after))]]
+    return torch.cat(outputs, 1), answers, cache
 
 
-def check_cache(x: Tensor, cache: Cache, depth: int) -> None:
-    """Raise `InputError` for a cache that is of another stack, or of other sequences, than the tokens ``x (B, M)``."""
-    if len(cache) != depth:
-        raise InputError(f"the cache has {len(cache)} layers and the model {depth}; take it from initial_cache or step")
-    found = {len(tensor) for layer in cache for tensor in layer}
-    if found and found != {len(x)}:
-        raise InputError(
-            f"the cache is of {', '.join(map(str, sorted(found)))} sequences and the tokens of {len(x)}; expected as "
-            "many"
-        )
+def check_tokens(x: Tensor, width: int, least: int = 1) -> None:
+    """Raise `InputError` unless ``x`` is ``(B, L, width)`` with ``L >= least``."""
+    if x.ndim != 3 or x.shape[2] != width or x.shape[1] < least:
+        raise InputError(f"tokens have shape {tuple(x.shape)}; expected (prompts, tokens >= {least}, {width})")
+
+
+def check_after(after: Sequence[int], queries: Tensor, context: Tensor) -> None:
+    """Raise `InputError` unless each of ``queries (B, Q, M)`` follows from 0 to L tokens of ``context (B, L, M)``."""
+    (batch, count, _), length = queries.shape, context.shape[1]
+    if batch != len(context):
+        raise InputError(f"the queries are of {batch} sequences and the context of {len(context)}; expected as many")
+    if len(after) != count or not all(0 <= tokens <= length for tokens in after):
+        raise InputError(f"the queries follow {list(after)} tokens; expected {count} numbers from 0 to {length}")
 
 
 def check_length(length: int, longest: int | None) -> None:

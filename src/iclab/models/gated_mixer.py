@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from iclab.models.activations import ACTIVATIONS
+from iclab.models.cache import Entry
 from iclab.models.residual import Mixer
 from iclab.scan import causal_conv
 
@@ -76,8 +77,8 @@ class GatedMixer(Mixer):
         """
 
     @abstractmethod
-    def initial_state(self, batch: int) -> State:
-        """The state before any token, ``(B, ...)``."""
+    def state_entries(self) -> tuple[Entry, ...]:
+        """What the state ``(B, ...)`` holds, zeros before any token."""
 
     def forward(self, x: Tensor) -> Tensor:
         """``(B, L, M) -> (B, L, M)``."""
@@ -85,14 +86,13 @@ class GatedMixer(Mixer):
         u = self._convolve(stream)
         return self._project_out(self.mix(u, gate, None, ())[0])
 
-    def initial_cache(self, batch: int) -> tuple[Tensor, ...]:
-        """Zeros: nothing was seen."""
-        window = self.D.new_zeros(batch, self.conv1d.kernel_size[0] - 1, self.D.shape[0])
-        return window, *self.initial_state(batch)
+    def cache_entries(self) -> tuple[Entry, ...]:
+        """The convolution's last inputs, in the dtype of the weights under autocast too, and the state."""
+        return Entry((self.conv1d.kernel_size[0] - 1, self.D.shape[0]), self.D.dtype), *self.state_entries()
 
-    def extend(self, x: Tensor, cache: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def extend(self, x: Tensor, cache: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The next tokens ``(B, T, M)`` -> outputs, and the cache behind the last of them."""
-        window, *state = cache
+        window, state = _parts(cache)
         stream, gate = self._project(x)
         u, window = causal_conv(
             stream,
@@ -102,19 +102,22 @@ class GatedMixer(Mixer):
             return_last_state=True,
             backend=self.scan_backend,
         )
-        y, states = self.mix(self._activate(u), gate, tuple(state), [x.shape[1]])
-        return self._project_out(y), (window, *(after[:, 0] for after in states))
+        y, states = self.mix(self._activate(u), gate, state, [x.shape[1]])
+        return self._project_out(y), (window.to(self.D.dtype), *(after[:, 0] for after in states))
 
-    def trace(self, x: Tensor, places: Sequence[int]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Outputs of a whole sequence; its caches ``(B, P, ...)`` behind the first ``places[p]`` tokens, rising."""
+    def trace(
+        self, x: Tensor, places: Sequence[int], cache: tuple[Tensor, ...] | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The same; the caches ``(B, P, ...)`` behind the first ``places[p]`` of these tokens, rising."""
+        window, state = _parts(cache)
         stream, gate = self._project(x)
         before = self.conv1d.kernel_size[0] - 1
-        padded = F.pad(stream, (0, 0, before, 0))
+        padded = F.pad(stream, (0, 0, before, 0)) if window is None else torch.cat([window, stream], 1)
         tokens = torch.tensor(places, device=x.device)[:, None] + torch.arange(before, device=x.device)
         windows = padded.index_select(1, tokens.flatten()).unflatten(1, tokens.shape)
-        u = self._convolve(stream)
-        y, states = self.mix(u, gate, None, places)
-        return self._project_out(y), (windows, *states)
+        u = self._convolve(stream, window)
+        y, states = self.mix(u, gate, state, places)
+        return self._project_out(y), (windows.to(self.D.dtype), *states)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """``x`` and ``z``, each contiguous ``(B, L, D)``: two products, not the halves of one."""
@@ -127,8 +130,10 @@ class GatedMixer(Mixer):
         output = self.out_proj(y)
         return output.to(torch.promote_types(output.dtype, torch.float32)) if self.residual_in_fp32 else output
 
-    def _convolve(self, stream: Tensor) -> Tensor:
-        convolved = causal_conv(stream, *self._filter(), activation=self._fused(), backend=self.scan_backend)
+    def _convolve(self, stream: Tensor, window: Tensor | None = None) -> Tensor:
+        convolved = causal_conv(
+            stream, *self._filter(), activation=self._fused(), initial_state=window, backend=self.scan_backend
+        )
         return self._activate(cast(Tensor, convolved))
 
     def _fused(self) -> str | None:
@@ -140,3 +145,8 @@ class GatedMixer(Mixer):
 
     def _filter(self) -> tuple[Tensor, Tensor | None]:
         return self.conv1d.weight.squeeze(1), self.conv1d.bias
+
+
+def _parts(cache: tuple[Tensor, ...] | None) -> tuple[Tensor | None, State | None]:
+    """The last inputs of the convolution and the state."""
+    return (None, None) if cache is None else (cache[0], cache[1:])

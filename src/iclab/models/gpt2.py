@@ -13,14 +13,16 @@ from torch.nn import functional as F
 
 from iclab.errors import InputError, check_flag, check_integer, check_positive
 from iclab.models.activations import check_activation
-from iclab.models.backbone import Cache, at_least, check_cache, check_length, check_size, check_tokens
+from iclab.models.backbone import at_least, check_length, check_size, check_tokens
+from iclab.models.cache import Cache, Entries, Entry
+from iclab.models.chunked import ChunkedBackbone, of_layers
 from iclab.models.gpt2_block import INITIAL_STD, Block
 from iclab.models.rotary import Rotation, rotation
 
 POSITIONS = ("learned", "none", "rotary")
 
 
-class GPT2(nn.Module):
+class GPT2(ChunkedBackbone):
     """A stack of GPT-2 blocks on given token vectors, ``(B, L, width) -> (B, L, width)``, causal, without dropout.
 
     Args:
@@ -145,44 +147,56 @@ class GPT2(nn.Module):
             x = block(x, turn)[0]
         return self.ln_f(x)
 
-    def initial_cache(self, batch: int) -> Cache:
-        """For each layer the keys and values ``(B, H, 0, M/H)`` of no tokens."""
-        empty = self.ln_f.weight.new_empty(batch, self.heads, 0, self.head_size)
-        return tuple((empty, empty) for _ in self.h)
+    def cache_entries(self) -> Entries:
+        """For each layer keys and values ``(B, H, L, M/H)``, in the dtype of the weights under autocast too."""
+        entry = Entry((self.heads, None, self.head_size), self.ln_f.weight.dtype)
+        return [(entry, entry)] * self.depth
 
-    def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """The next tokens ``(B, M)`` -> outputs ``(B, M)`` and the cache with their keys and values."""
-        check_tokens(x[:, None], self.width)
-        check_cache(x, cache, self.depth)
-        length = cache[0][0].shape[2]
-        check_length(length + 1, self.max_length)
-        x, turn = self._place(x[:, None], torch.tensor([length], device=x.device))
+    def last_norm(self) -> nn.Module:
+        """``ln_f``."""
+        return self.ln_f
+
+    def _chunk(self, x: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
+        before = _num_tokens(cache)
+        length = before + x.shape[1]
+        check_length(length, self.max_length)
+        x, turn = self._place(x, torch.arange(before, length, device=x.device))
+        mask = _causal(x, before)
         grown = []
-        for block, (keys, values) in zip(self._blocks(), cache, strict=True):
-            x, keys, values = block.extend(x, keys, values, turn)
-            grown.append((keys, values))
-        return self.ln_f(x)[:, 0], tuple(grown)
+        for block, old in zip(self._blocks(), of_layers(cache), strict=False):
+            x, keys, values = block(x, turn, old, mask)
+            grown.append(self._kept(keys, values))
+        return self.ln_f(x), tuple(grown)
 
-    def branch(self, context: Tensor, queries: Tensor, after: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Outputs of ``context (B, L, M)`` and ``queries (B, Q, M)``; query q follows ``after[q]`` context tokens."""
-        length = context.shape[1]
-        check_tokens(context, self.width)
-        check_tokens(queries, self.width)
-        check_length(max(length, max(after) + 1), self.max_length)
-        places = torch.tensor(after, device=context.device)
-        mask = torch.cat(
-            [
-                torch.arange(length, device=context.device) < places[:, None],
-                torch.eye(len(after), dtype=torch.bool, device=context.device),
-            ],
-            1,
-        )
-        context, turn = self._place(context, torch.arange(length, device=context.device))
-        queries, query_turn = self._place(queries, places)
-        for block in self._blocks():
-            context, keys, values = block(context, turn)
-            queries = block.extend(queries, keys, values, query_turn, mask)[0]
-        return self.ln_f(context), self.ln_f(queries)
+    def _chunk_with_branches(
+        self, x: Tensor, queries: Tensor, after: Sequence[int], cache: Cache | None
+    ) -> tuple[Tensor, Tensor, Cache]:
+        """One pass over the chunk, with the queries behind a mask over all tokens and themselves."""
+        before = _num_tokens(cache)
+        length = before + x.shape[1]
+        check_length(max(length, before + max(after) + 1), self.max_length)
+        behind = before + torch.tensor(after, device=x.device)
+        seen = torch.arange(length, device=x.device) < behind[:, None]
+        query_mask = torch.cat([seen, torch.eye(len(after), dtype=torch.bool, device=x.device)], 1)
+        x, turn = self._place(x, torch.arange(before, length, device=x.device))
+        queries, query_turn = self._place(queries, behind)
+        if x.shape[1] == 0 and cache is None:
+            cache = self.initial_cache(len(x))
+        mask = _causal(x, before)
+        grown = []
+        for block, old in zip(self._blocks(), of_layers(cache), strict=False):
+            if x.shape[1] or old is None:
+                x, keys, values = block(x, turn, old, mask)
+            else:
+                keys, values = old
+            queries = block(queries, query_turn, (keys, values), query_mask)[0]
+            grown.append(self._kept(keys, values))
+        return self.ln_f(x), self.ln_f(queries), tuple(grown)
+
+    def _kept(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """What is carried on: not views of the projections, which hold the queries' too."""
+        dtype = self.ln_f.weight.dtype
+        return keys.to(dtype).contiguous(), values.to(dtype).contiguous()
 
     def _place(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Rotation | None]:
         """Tokens with their learned positions added, and the angles of rotary ones."""
@@ -193,3 +207,16 @@ class GPT2(nn.Module):
 
     def _blocks(self) -> Iterator[Block]:
         return iter(self.h)  # type: ignore[return-value]
+
+
+def _num_tokens(cache: Cache | None) -> int:
+    """Tokens that a checked cache has seen."""
+    return 0 if cache is None else cache[0][0].shape[2]
+
+
+def _causal(x: Tensor, before: int) -> Tensor | None:
+    """``(T, before + T)``: what each of T tokens behind others sees; ``None`` where all, or where nothing is before."""
+    length = x.shape[1]
+    if before == 0 or length == 1:
+        return None
+    return torch.ones(length, before + length, dtype=torch.bool, device=x.device).tril(before)

@@ -6,6 +6,7 @@ Parameter names and shapes are those of Hugging Face transformers, whose project
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -42,20 +43,24 @@ class Attention(nn.Module):
         self.c_attn = Projection(width, 3 * width, std)
         self.c_proj = Projection(width, width, residual_std)
 
-    def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
-        """``(B, L, M)`` -> output, and the keys and values ``(B, H, L, h)``."""
-        query, key, value = self._heads(x, turn)
-        attended = F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=self.scale)
-        return self._join(attended), key, value
-
-    def extend(
-        self, x: Tensor, keys: Tensor, values: Tensor, turn: Rotation | None, mask: Tensor | None = None
+    def forward(
+        self, x: Tensor, turn: Rotation | None, before: Sequence[Tensor] | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """New tokens ``(B, T, M)`` behind L old ones, through ``mask (T, L + T)``; keys and values grow to L + T."""
+        """Tokens ``(B, T, M)`` -> output, and the keys and values ``(B, H, L + T, h)`` of all tokens so far.
+
+        Args:
+            x: the tokens.
+            turn: angles of rotary positions.
+            before: keys and values ``(B, H, L, h)`` of the tokens before.
+            mask: ``(T, L + T)``, what each token sees; ``None``: causal with L = 0, all with T = 1.
+        """
         query, key, value = self._heads(x, turn)
-        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
-        attended = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=self.scale)
-        return self._join(attended), keys, values
+        if before is not None:
+            key, value = (torch.cat([old, new], 2) for old, new in zip(before, (key, value), strict=True))
+        attended = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None and key.shape[2] == x.shape[1], scale=self.scale
+        )
+        return self._join(attended), key, value
 
     def _heads(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
         query, key, value = self.c_attn(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -102,17 +107,10 @@ class Block(nn.Module):
         self.ln_2 = nn.LayerNorm(width, eps=norm_eps)
         self.mlp = FeedForward(width, inner_width, activation, std, residual_std)
 
-    def forward(self, x: Tensor, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
-        """``(B, L, M)`` -> output, keys and values."""
-        attended, keys, values = self.attn(self.ln_1(x), turn)
-        return self._finish(x + attended), keys, values
-
-    def extend(
-        self, x: Tensor, keys: Tensor, values: Tensor, turn: Rotation | None, mask: Tensor | None = None
+    def forward(
+        self, x: Tensor, turn: Rotation | None, before: Sequence[Tensor] | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """New tokens behind old ones, as in `Attention.extend`."""
-        attended, keys, values = self.attn.extend(self.ln_1(x), keys, values, turn, mask)
-        return self._finish(x + attended), keys, values
-
-    def _finish(self, x: Tensor) -> Tensor:
-        return x + self.mlp(self.ln_2(x))
+        """As `Attention.forward`."""
+        attended, keys, values = self.attn(self.ln_1(x), turn, before, mask)
+        x = x + attended
+        return x + self.mlp(self.ln_2(x)), keys, values

@@ -13,7 +13,15 @@ from torch import Tensor, nn
 
 from iclab.errors import InputError, check_integer
 from iclab.memory import memory_advice
-from iclab.models.backbone import branch_by_repetition, branching, stepping
+from iclab.models.backbone import (
+    ChunkingBackbone,
+    branch_by_repetition,
+    branching,
+    chunk_with_branches_by_copies,
+    chunking,
+)
+from iclab.models.cache import Cache
+from iclab.models.chunked import ChunkedBackbone
 from iclab.models.evaluating import evaluating
 from iclab.models.layouts import check_layout, context_tokens, query_tokens, token_size, tokens_per_example
 from iclab.models.weight_decay import no_decay_names, parameter_groups
@@ -21,6 +29,7 @@ from iclab.prompts import Prompts
 from iclab.prompts.values import check_finite, is_finite
 
 _TOKENS_AT_ONCE = 16384  # bounds memory when predicting: about 64 KB a token at width 256
+_TOKENS_AT_A_TIME = 256  # of a single prompt: the memory of attention is quadratic in it
 _BRANCH = 8  # a branch holds a copy of the state: in memory it counts as so many tokens
 
 
@@ -31,7 +40,8 @@ class InContextModel(nn.Module):
         input_dim: d.
         backbone: `Mamba`, `GPT2`, or any ``nn.Module`` with an integer ``width`` that maps ``(B, L, width)`` to
             ``(B, L, width)`` causally. What it has beyond that is used: ``branch`` (else each query costs a pass over
-            the context), ``initial_cache`` and ``step`` (`state_size`), ``max_length``, ``name``, ``settings()``.
+            the context), ``initial_cache`` and ``chunk`` (`chunk`, `state_size`), ``max_length``, ``name``,
+            ``settings()``.
         layout: ``interleaved``, ``padded`` or ``concatenated``, see `iclab.models.layouts`.
 
     Every query is answered from all N examples and from no other query. Labels of queries are never looked at.
@@ -84,18 +94,15 @@ class InContextModel(nn.Module):
         """Numbers that one prompt carries after ``num_examples`` examples, counted in the tensors of a real cache.
 
         Raises:
-            InputError: where the backbone cannot be fed token by token.
+            InputError: where the backbone cannot be fed in chunks.
         """
         self._check_length(check_integer("num_examples", num_examples, 0))
-        backbone = stepping(self.backbone)
-        if backbone is None:
-            raise InputError(
-                f"{type(self.backbone).__name__} carries no state that can be counted; give it initial_cache and step"
-            )
+        backbone = self._chunking()
         cache = backbone.initial_cache(1)
-        token = self.read_in.weight.new_zeros(1, self.read_in.out_features)
-        for _ in range(num_examples * tokens_per_example(self.layout)):
-            _, cache = backbone.step(token, cache)
+        length = num_examples * tokens_per_example(self.layout)
+        tokens = self.read_in.weight.new_zeros(()).expand(1, length, self.read_in.out_features)
+        for start in range(0, length, _TOKENS_AT_A_TIME):
+            _, cache = backbone.chunk(tokens[:, start : start + _TOKENS_AT_A_TIME], cache)
         return sum(tensor.numel() for layer in cache for tensor in layer)
 
     def no_decay_names(self) -> frozenset[str]:
@@ -142,6 +149,35 @@ class InContextModel(nn.Module):
             return self.read_out.weight.new_zeros(prompts.batch_size, 0)
         context = self._context(prompts)
         return self._ask(context, self._cast(prompts.queries), [context.shape[1]] * prompts.num_queries)
+
+    def chunk(self, prompts: Prompts, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        """The next examples of B prompts, and queries behind them.
+
+        Args:
+            prompts: N more examples of each prompt and Q queries; both may be 0.
+            cache: what the chunk before returned; ``None`` at the beginning.
+
+        Returns:
+            ``(B, N + Q)``, the columns of `forward` on all examples so far: k < N predicts example k of the chunk from
+            all before it, the others answer the queries. And the cache behind the examples, which no query has touched.
+            Gradients flow through it into the chunks before, unless `iclab.models.detach_cache` cuts it off.
+
+        Raises:
+            InputError: where the backbone cannot be fed in chunks, and for a cache that is not of these prompts, of
+                this model, or leaves no positions for the chunk.
+        """
+        self._check_dim(prompts)
+        backbone, count, context = self._chunking(), prompts.num_examples, self._context(prompts)
+        apart = self.layout == "concatenated"  # predictions along the prompt are branches too
+        inputs = prompts.inputs if apart else prompts.queries
+        after = [*(range(count) if apart else ()), *[context.shape[1]] * prompts.num_queries]
+        queries = self._read_in(query_tokens(self.layout, self._cast(inputs)))
+        if isinstance(backbone, ChunkedBackbone):
+            along, answers, cache = backbone.chunk_with_branches(context, queries, after, cache)
+        else:
+            cache = backbone.initial_cache(prompts.batch_size) if cache is None else cache
+            along, answers, cache = chunk_with_branches_by_copies(backbone, context, queries, after, cache)
+        return self._read_out(answers if apart else torch.cat([along[:, ::2], answers], 1)), cache
 
     def predict(self, prompts: Prompts) -> Tensor:
         """``(B, Q)``: predictions at the queries, in the dtype of the prompts; no gradients, evaluation mode."""
@@ -215,12 +251,23 @@ class InContextModel(nn.Module):
     def _cast(self, values: Tensor) -> Tensor:
         return values.to(self.read_in.weight)
 
+    def _chunking(self) -> ChunkingBackbone:
+        backbone = chunking(self.backbone)
+        if backbone is None:
+            raise InputError(
+                f"{type(self.backbone).__name__} carries no state from chunk to chunk; give it initial_cache and chunk"
+            )
+        return backbone
+
     def _check(self, prompts: Prompts) -> None:
+        self._check_dim(prompts)
+        self._check_length(prompts.num_examples)
+
+    def _check_dim(self, prompts: Prompts) -> None:
         if prompts.ambient_dim != self.input_dim:
             raise InputError(
                 f"the prompts have dimension {prompts.ambient_dim}; this model was built for {self.input_dim}"
             )
-        self._check_length(prompts.num_examples)
 
     def _check_length(self, num_examples: int) -> None:
         longest = self.max_examples

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from iclab.errors import check_integer, check_positive
 from iclab.models.backbone import check_size
+from iclab.models.cache import Entry
 from iclab.models.gated_mixer import GatedMixer, State
 from iclab.models.residual import ResidualStack
 
@@ -71,32 +72,41 @@ class LinearAttention(ResidualStack):
 
 
 class LinearAttentionMixer(GatedMixer):
-    """One layer's mixer. The state: ``sum_s u_s B_s' (B, D, S)`` and the number of tokens ``(B, 1)``."""
+    """One layer's mixer. The state: ``sum_s u_s B_s' (B, D, S)`` and the number of tokens ``(B, 1)``.
+
+    Both are float32 at least: in bfloat16 a sum stops to grow at 256 tokens.
+    """
 
     def __init__(self, width: int, depth: int, state_size: int, expand: int, conv_width: int) -> None:
         super().__init__(width, depth, expand * width, conv_width, 2 * state_size)
 
-    def initial_state(self, batch: int) -> State:
-        """Zeros."""
-        return self.D.new_zeros(batch, self.D.shape[0], self.x_proj.out_features // 2), self.D.new_zeros(batch, 1)
+    def state_entries(self) -> tuple[Entry, ...]:
+        """``(B, D, S)`` and ``(B, 1)``."""
+        return Entry((self.D.shape[0], self.x_proj.out_features // 2), self._kept()), Entry((1,), self._kept())
 
     def mix(self, u: Tensor, gate: Tensor, state: State | None, places: Sequence[int]) -> tuple[Tensor, State]:
         """Masked products among the tokens, O(L^2), and one product with the state before them."""
         keys, queries = self.x_proj(u).chunk(2, -1)
         total = (queries @ keys.transpose(1, 2)).tril() @ u
-        seen = torch.arange(1, u.shape[1] + 1, device=u.device, dtype=self.D.dtype)[:, None]
+        seen = torch.arange(1, u.shape[1] + 1, device=u.device, dtype=self._kept())[:, None]
         if state is not None:
-            total = total + queries @ state[0].transpose(1, 2)
+            total = total + queries.to(self._kept()) @ state[0].transpose(1, 2)
             seen = seen + state[1][:, :, None]
         y = (total / seen + self.D * u) * F.silu(gate)
-        return y, self._states(u, keys, self.initial_state(len(u)) if state is None else state, places)
+        return y.to(self.D.dtype), self._states(u, keys, state, places)
 
-    def _states(self, u: Tensor, keys: Tensor, state: State, places: Sequence[int]) -> State:
+    def _kept(self) -> torch.dtype:
+        """The dtype of the state."""
+        return torch.promote_types(self.D.dtype, torch.float32)
+
+    def _states(self, u: Tensor, keys: Tensor, state: State | None, places: Sequence[int]) -> State:
         if not places:
             return ()
+        if state is None:
+            state = tuple(entry.empty(len(u), u.device) for entry in self.state_entries())
         memory, count = state
         sizes = [after - before for before, after in zip([0, *places], places, strict=False)]
-        pieces = (tensor[:, : places[-1]].split(sizes, 1) for tensor in (u, keys))
+        pieces = (tensor[:, : places[-1]].to(memory.dtype).split(sizes, 1) for tensor in (u, keys))
         memories = []
         for values, names in zip(*pieces, strict=True):
             memory = memory + values.transpose(1, 2) @ names

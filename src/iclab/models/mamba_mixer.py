@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from iclab.errors import InputError, check_flag, check_integer, check_positive
 from iclab.models.activations import check_activation
+from iclab.models.cache import Entry
 from iclab.models.gated_mixer import GatedMixer, State
 from iclab.scan import selective_scan
 
@@ -125,9 +126,9 @@ class MambaMixer(GatedMixer):
         delta = torch.empty_like(self.dt_proj.bias).uniform_(low, high).exp_().clamp_(min=settings.dt_floor)
         self.dt_proj.bias.copy_(delta + torch.log(-torch.expm1(-delta)))  # the inverse of softplus
 
-    def initial_state(self, batch: int) -> State:
-        """Zeros ``(B, D, S)``."""
-        return (self.A_log.new_zeros(batch, *self.A_log.shape, dtype=self._kept()),)
+    def state_entries(self) -> tuple[Entry, ...]:
+        """``(B, D, S)``."""
+        return (Entry(tuple(self.A_log.shape), self._kept()),)
 
     def mix(self, u: Tensor, gate: Tensor, state: State | None, places: Sequence[int]) -> tuple[Tensor, State]:
         """The scan, in float32 also under autocast; softplus, skip and gate are part of its one pass.

@@ -10,8 +10,6 @@ Shapes: B prompts, N examples, Q queries, d ambient, D embedding, M width of the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -19,43 +17,17 @@ from torch import Tensor, nn
 from iclab.errors import InputError, check_integer, check_positive
 from iclab.memory import check_memory
 from iclab.models import compiled
+from iclab.models.cache import Cache, Entries, Entry, check_cache, initial_cache
 from iclab.models.embedding import embedding_dim, pair_indices
 from iclab.models.label_gate import LabelGate
-from iclab.models.prefixes import read_prefixes
+from iclab.models.prefixes import Carry, read_prefixes
+from iclab.models.state_blocks import StateBlocks
 from iclab.parallel import map_in_order
 from iclab.prompts import CHUNK, Prompts, Stream
 from iclab.prompts.values import check_finite, is_finite
 from iclab.scratch import Scratch
 
 _weighted = Scratch()
-
-
-@dataclass(frozen=True)
-class StateBlocks:
-    """``S`` of each prompt, by Hermite degree, in units of ``s(0)`` (``sigmoid(b)`` for the sigmoid gates).
-
-    Attributes:
-        degree0: ``(B,)``.
-        degree1: ``(B, d)``.
-        degree2: ``(B, d, d)``, symmetric, ``(1/N) sum_j G_j y_j (x_j x_j' - I)/sqrt 2``: its Frobenius norm is the norm
-            of the block, and its product with ``beta beta'`` the coefficient of ``h_2(<beta, x>)``.
-            Empty ``(B, 0, 0)`` for the identity embedding.
-    """
-
-    degree0: Tensor
-    degree1: Tensor
-    degree2: Tensor
-
-    @staticmethod
-    def cat(states: Sequence[StateBlocks]) -> StateBlocks:
-        """Join along the prompts."""
-        if len(states) == 1:
-            return states[0]
-        return StateBlocks(
-            torch.cat([s.degree0 for s in states]),
-            torch.cat([s.degree1 for s in states]),
-            torch.cat([s.degree2 for s in states]),
-        )
 
 
 class OneLayerMamba(nn.Module):
@@ -232,9 +204,35 @@ class OneLayerMamba(nn.Module):
         gamma, labels, x = self.gamma_blocks(), self._labels(prompts), prompts.examples.to(self.gamma)
         parts = []
         for i in range(0, max(prompts.batch_size, 1), 64):
-            m = read_prefixes(self.label_gate, gamma, x[i : i + 64], labels[i : i + 64])
+            m, _ = read_prefixes(self.label_gate, gamma, x[i : i + 64], labels[i : i + 64])
             parts.append(self.head(self._check_range(m, prompts)))
         return self._check_range(torch.cat(parts).to(prompts.inputs.dtype), prompts)
+
+    def cache_entries(self) -> Entries:
+        """What `chunk` carries in its one layer: a `Carry`."""
+        d = self.ambient_dim
+        shapes = (), (d,), (0 if self.embedding == "identity" else d * d,), ()
+        return [tuple(Entry(shape, self.gamma.dtype) for shape in shapes)]
+
+    def chunk(self, prompts: Prompts, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        """The next examples of B prompts, and queries behind them, as `iclab.models.InContextModel.chunk`.
+
+        Args:
+            prompts: N more examples of each prompt and Q queries; both may be 0.
+            cache: what the chunk before returned; ``None`` at the beginning.
+
+        Returns:
+            ``(B, N + Q)``, with gradients: column k < N predicts example k of the chunk from all examples before it,
+            the others answer the queries. And the cache behind the examples: sums, and the number of examples.
+        """
+        self._check(prompts)
+        x, labels, count = prompts.inputs.to(self.gamma), self._labels(prompts), prompts.num_examples
+        entries, gamma = self.cache_entries(), self.gamma_blocks()
+        cache = initial_cache(entries, len(x), x.device) if cache is None else cache
+        check_cache(x, cache, entries)
+        along, carry = read_prefixes(self.label_gate, gamma, x[:, :count], labels, Carry(*cache[0]))
+        m = torch.cat([along, self.read(carry.at_query(self.label_gate), x[:, count:])], 1)
+        return self.head(self._check_range(m, prompts)), (tuple(carry),)
 
     def _labels(self, prompts: Prompts) -> Tensor:
         """Context labels, checked, clipped and converted. It costs one pass over ``(B, N)`` numbers, d times fewer

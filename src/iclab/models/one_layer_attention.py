@@ -18,9 +18,12 @@ from torch import Tensor, nn
 from iclab.errors import InputError, check_integer, check_positive
 from iclab.memory import check_memory
 from iclab.models.attention import Attention
+from iclab.models.cache import Cache, Entries
 from iclab.models.token_mixers import KINDS, GatedTokenMixer, TokenMixer
 from iclab.models.token_model import TokenModel
 from iclab.prompts import Stream
+
+_LABELS = slice(-1, None)  # the coordinate of a token that is summed
 
 
 class OneLayerAttention(TokenModel):
@@ -49,6 +52,15 @@ class OneLayerAttention(TokenModel):
         """As in `TokenModel`."""
         attention = self.mixer.attend(context, queries, after)
         return (attention.weights[0] @ context[..., -1:])[..., 0], attention
+
+    def cache_entries(self) -> Entries:
+        """As in `TokenModel`."""
+        return [(self.mixer.cache_entry(_LABELS),)]
+
+    def read_chunk(self, context: Tensor, readers: Tensor, after: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """As in `TokenModel`."""
+        outputs, behind = self.mixer.read_chunk(context, _LABELS, readers, after, cache[0][0])
+        return outputs[..., 0], ((behind,),)
 
     def settings(self) -> dict[str, object]:
         """The constructor's arguments, for saving."""

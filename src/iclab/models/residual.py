@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from iclab.models.backbone import Cache, at_least, check_cache, check_tokens
+from iclab.models.backbone import at_least, check_tokens
+from iclab.models.cache import Cache, Entries, Entry
+from iclab.models.chunked import ChunkedBackbone, of_layers
 from iclab.scan.norm import rms_norm
 
 
@@ -20,16 +22,18 @@ class Mixer(nn.Module, ABC):
     """What mixes tokens. ``forward`` is ``(B, L, M) -> (B, L, M)``, causal; tensors of a cache have B first."""
 
     @abstractmethod
-    def initial_cache(self, batch: int) -> tuple[Tensor, ...]:
-        """The cache of ``batch`` empty sequences."""
+    def cache_entries(self) -> tuple[Entry, ...]:
+        """What it carries from token to token."""
 
     @abstractmethod
-    def extend(self, x: Tensor, cache: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The next tokens ``(B, T, M)`` -> outputs, and the cache behind the last of them."""
+    def extend(self, x: Tensor, cache: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The next tokens ``(B, T, M)`` -> outputs, and the cache behind the last of them; ``None`` is that of none."""
 
     @abstractmethod
-    def trace(self, x: Tensor, places: Sequence[int]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Outputs of a whole sequence, and its caches ``(B, P, ...)`` behind the first ``places[p]`` tokens, each p."""
+    def trace(
+        self, x: Tensor, places: Sequence[int], cache: tuple[Tensor, ...] | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The same, and the caches ``(B, P, ...)`` behind the first ``places[p]`` of these tokens; places rise."""
 
 
 class RMSNorm(nn.Module):
@@ -58,8 +62,8 @@ class Layer(nn.Module):
         return x + self.mixer(self.norm(x))
 
 
-class ResidualStack(nn.Module):
-    """Layers of given mixers, fed whole, token by token, or with branches."""
+class ResidualStack(ChunkedBackbone):
+    """Layers of given mixers, fed whole, in chunks, or with branches."""
 
     def __init__(self, mixers: Sequence[Mixer], width: int, norm_eps: float) -> None:
         super().__init__()
@@ -75,41 +79,44 @@ class ResidualStack(nn.Module):
             x = layer(x)
         return self.norm_f(x)
 
-    def initial_cache(self, batch: int) -> Cache:
-        """The cache of ``batch`` empty sequences, for each layer what its mixer carries."""
-        return tuple(layer.mixer.initial_cache(batch) for layer in self._layers())
+    def cache_entries(self) -> Entries:
+        """For each layer what its mixer carries."""
+        return [layer.mixer.cache_entries() for layer in self._layers()]
 
-    def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """The next tokens ``(B, M)`` -> outputs ``(B, M)`` and the cache behind them. No cache changes in place."""
-        check_tokens(x[:, None], self.width)
-        check_cache(x, cache, len(self.layers))
-        x = at_least(x[:, None], self.norm_f.weight)
+    def last_norm(self) -> nn.Module:
+        """``norm_f``."""
+        return self.norm_f
+
+    def _chunk(self, x: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         behind = []
-        for layer, before in zip(self._layers(), cache, strict=True):
+        for layer, before in zip(self._layers(), of_layers(cache), strict=False):
             mixed, after = layer.mixer.extend(layer.norm(x), before)
             x = x + mixed
             behind.append(after)
-        return self.norm_f(x)[:, 0], tuple(behind)
+        return self.norm_f(x), tuple(behind)
 
-    def branch(self, context: Tensor, queries: Tensor, after: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Outputs of ``context (B, L, M)`` and of ``queries (B, Q, M)``; query q follows ``after[q]`` context tokens.
-
-        One pass over the context, then one token for each query from the caches on the way.
-        """
-        check_tokens(context, self.width)
-        check_tokens(queries, self.width)
-        context, queries = (at_least(x, self.norm_f.weight) for x in (context, queries))
-        places = sorted(set(after))
-        chosen = torch.tensor([places.index(place) for place in after], device=context.device)
-        for layer in self._layers():
-            mixed, caches = layer.mixer.trace(layer.norm(context), places)
+    def _chunk_with_branches(
+        self, x: Tensor, queries: Tensor, after: Sequence[int], cache: Cache | None
+    ) -> tuple[Tensor, Tensor, Cache]:
+        """One pass over the chunk, then one token for each query from the caches on the way."""
+        places = sorted({*after, x.shape[1]})
+        chosen = torch.tensor([places.index(place) for place in after], device=x.device)
+        if x.shape[1] == 0 and cache is None:
+            cache = self.initial_cache(len(x))
+        behind = []
+        for layer, before in zip(self._layers(), of_layers(cache), strict=False):
+            if x.shape[1] or before is None:
+                mixed, caches = layer.mixer.trace(layer.norm(x), places, before)
+                x = x + mixed
+            else:
+                caches = tuple(tensor[:, None] for tensor in before)
+            behind.append(tuple(tensor[:, -1].clone() for tensor in caches))
             if list(after) != places:
                 caches = tuple(tensor.index_select(1, chosen) for tensor in caches)
             rows = tuple(tensor.flatten(0, 1) for tensor in caches)
             answered, _ = layer.mixer.extend(layer.norm(queries).flatten(0, 1)[:, None], rows)
-            context = context + mixed
             queries = queries + answered.reshape(queries.shape)
-        return self.norm_f(context), self.norm_f(queries)
+        return self.norm_f(x), self.norm_f(queries), tuple(behind)
 
     def _layers(self) -> Iterator[Layer]:
         return iter(self.layers)  # type: ignore[return-value]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, pad
 
 from iclab.models.attention import Attention
+from iclab.models.cache import Entry
 from iclab.models.gate_weights import log_weights, log_weights_behind
 
 
@@ -42,6 +43,35 @@ class TokenMixer(nn.Module):
         scores = self.raw_scores(context, readers)
         return ungated(scores if after is None else scores * seen(context, after))
 
+    def cache_entry(self, values: slice) -> Entry:
+        """What `read_chunk` carries: ``sum_i G_i W_B p_i v_i' (B, m, V)``, with the gates of the context alone."""
+        size, width = self.W_B.shape
+        return Entry((size, len(range(width)[values])), self.W_B.dtype)
+
+    def read_chunk(
+        self, context: Tensor, values: slice, readers: Tensor, after: Tensor, cache: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Readers of a chunk of the context, who see all chunks before it too.
+
+        Args:
+            context: the tokens of the chunk.
+            values: coordinates ``v_i`` of a token that are read, V of them.
+            readers, after: as for `attend`; ``after`` counts tokens of the chunk.
+            cache: what the chunk before returned.
+
+        Returns:
+            ``(B, R, V)``, the weighted sums of values, and the cache behind the chunk.
+        """
+        read = self.attend(context, readers, after).weights[0] @ context[..., values]
+        left, kept, gates = self._decay(context, readers, after)
+        carried = (left[..., None] * (readers @ self.W_C.T)) @ cache
+        written = (context @ self.W_B.T).transpose(1, 2) @ (gates[..., None] * context[..., values])
+        return read + carried, kept[:, None, None] * cache + written
+
+    def _decay(self, context: Tensor, readers: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the cache, what is left at each reader ``(B, R)`` and behind the chunk ``(B,)``; the gates ``(B, N)``."""
+        return readers.new_ones(readers.shape[:2]), readers.new_ones(len(readers)), context.new_ones(context.shape[:2])
+
 
 class GatedTokenMixer(TokenMixer):
     """The same with Mamba's gates: ``G_i = sigmoid(w'p_i) prod_{i<j} (1 - sigmoid(w'p_j)) (1 - sigmoid(w'q))``.
@@ -64,6 +94,12 @@ class GatedTokenMixer(TokenMixer):
     def attend(self, context: Tensor, readers: Tensor, after: Tensor | None) -> Attention:
         return Attention(self.raw_scores(context, readers)[None], self.log_gates(context, readers, after)[None])
 
+    def _decay(self, context: Tensor, readers: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        gate = context @ self.w
+        kept = pad(logsigmoid(-gate).cumsum(1), (1, 0))
+        left = logsigmoid(-(readers @ self.w)) + kept[:, after]
+        return left.exp(), kept[:, -1].exp(), log_weights(logsigmoid(gate), logsigmoid(-gate)).exp()
+
 
 class SoftmaxTokenMixer(TokenMixer):
     """Softmax attention: the weights are ``softmax_i(p_i' W_B' W_C q)``; zero where there is nothing to read."""
@@ -75,6 +111,16 @@ class SoftmaxTokenMixer(TokenMixer):
         there = seen(context, after)
         # The lowest finite number, so that a reader without any token gets zeros and not NaN.
         return ungated(scores.masked_fill(~there, torch.finfo(scores.dtype).min).softmax(-1) * there)
+
+    def cache_entry(self, values: slice) -> Entry:
+        """All tokens so far: a softmax has no state of fixed size."""
+        return Entry((None, self.W_B.shape[1]), self.W_B.dtype)
+
+    def read_chunk(
+        self, context: Tensor, values: slice, readers: Tensor, after: Tensor, cache: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        tokens = torch.cat([cache, context], 1)
+        return self.attend(tokens, readers, cache.shape[1] + after).weights[0] @ tokens[..., values], tokens
 
 
 def ungated(scores: Tensor) -> Attention:

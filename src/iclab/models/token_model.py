@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from iclab.errors import InputError
 from iclab.memory import memory_advice
 from iclab.models.attention import Attention
+from iclab.models.cache import Cache, Entries, check_cache, initial_cache
 from iclab.models.layouts import context_tokens, query_tokens
 from iclab.prompts import Prompts
 from iclab.prompts.values import check_finite, is_finite
@@ -45,6 +46,37 @@ class TokenModel(nn.Module, ABC):
 
         Query r sees the first ``after[r]`` tokens of the context, or all of them for ``None``.
         """
+
+    @abstractmethod
+    def cache_entries(self) -> Entries:
+        """What `chunk` carries for each layer."""
+
+    @abstractmethod
+    def read_chunk(self, context: Tensor, readers: Tensor, after: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """`read` behind the chunks that left ``cache``: outputs ``(B, R)``, and the cache behind this chunk."""
+
+    def chunk(self, prompts: Prompts, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        """The next examples of B prompts, and queries behind them, as `iclab.models.InContextModel.chunk`.
+
+        Args:
+            prompts: N more examples of each prompt and Q queries; both may be 0.
+            cache: what the chunk before returned; ``None`` at the beginning.
+
+        Returns:
+            ``(B, N + Q)``, with gradients: column k < N answers the input of example k of the chunk from all examples
+            before it, the others answer the queries. And the cache behind the examples: running sums of linear and
+            gated attention, all tokens for softmax attention.
+
+        Raises:
+            InputError: for prompts of another dimension, and a cache that is not of these prompts or of this model.
+        """
+        context, _ = self.tokens(prompts)
+        if cache is None:
+            cache = initial_cache(self.cache_entries(), prompts.batch_size, context.device)
+        check_cache(context, cache, self.cache_entries())
+        count = prompts.num_examples
+        after = torch.tensor([*range(count), *[count] * prompts.num_queries], dtype=torch.long, device=context.device)
+        return self.read_chunk(context, query_tokens("concatenated", self._cast(prompts.inputs)), after, cache)
 
     def gate_parameters(self) -> list[nn.Parameter]:
         """Weights inside gates, which training may give a step size of their own."""

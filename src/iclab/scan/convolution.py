@@ -86,7 +86,7 @@ def causal_conv(
     if not return_last_state:
         return y.to(x.dtype)
     if length >= before:
-        return y.to(x.dtype), x[:, length - before :]
+        return y.to(x.dtype), x[:, length - before :].clone()  # a view would hold the memory of all of x
     earlier = x.new_zeros(x.shape[0], before, x.shape[2]) if start is None else start.to(x.dtype)
     return y.to(x.dtype), torch.cat([earlier[:, length:], x], 1)
 
