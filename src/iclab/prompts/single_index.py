@@ -95,6 +95,25 @@ class SingleIndex(PromptDistribution):
             "inputs": self.inputs,
         }
 
+    @property
+    def label_variance(self) -> float:
+        """The link's variance."""
+        return self.link.variance
+
+    @property
+    def label_support(self) -> tuple[int, ...] | None:
+        """The support; ``None`` where a rotation mixes the coordinates."""
+        return self.support if self.rotation is None else None
+
+    def scalars(self) -> Mapping[str, float]:
+        return {"ambient_dim": self.ambient_dim, "intrinsic_dim": self.intrinsic_dim, "noise": self.noise}
+
+    def adjusted(self, **values: float) -> PromptDistribution:
+        """See `iclab.prompts.active_inputs.adjusted_single_index`."""
+        from iclab.prompts.active_inputs import adjusted_single_index
+
+        return adjusted_single_index(self, values)
+
     def draw_chunk(
         self,
         generator: torch.Generator,

@@ -1,6 +1,6 @@
-"""A law of prompts with some of its scalars lowered, as a curriculum asks for it.
+"""Single-index prompts with some of their scalars lowered, as a curriculum asks for it.
 
-For `SingleIndex` in the *active* dimensions ``a <= d`` and ``s <= r``:
+In the *active* dimensions ``a <= d`` and ``s <= r``:
 
 - ``intrinsic_dim = s``: directions are uniform on the sphere of the first ``s`` coordinates of the support.
 - ``ambient_dim = a``: ``a`` coordinates of the inputs are active, the others are zero, so a model keeps its input size.
@@ -8,38 +8,28 @@ For `SingleIndex` in the *active* dimensions ``a <= d`` and ``s <= r``:
   increasing order. So active sets are nested, and labels never depend on a coordinate that is not shown.
 - ``noise``: the size of the label noise.
 
-The link stays as it is. Inputs are drawn in all ``d`` dimensions and then zeroed: the same law as inputs drawn in ``a``
-dimensions and padded, for every law of the inputs, and prompt ``i`` keeps its active coordinates when ``a`` grows.
+The link stays as it is. Inputs are drawn in all ``d`` dimensions and then zeroed: distributed as inputs drawn in ``a``
+dimensions and padded, for every distribution of the inputs, and prompt ``i`` keeps its active coordinates when ``a`` grows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from iclab.errors import InputError, check_integer
-from iclab.prompts import PromptDistribution, Prompts, SingleIndex
-
-_SCALARS = ("ambient_dim", "intrinsic_dim", "noise")
-
-
-@runtime_checkable
-class Adjustable(Protocol):
-    """A law of prompts that takes part in a curriculum."""
-
-    def adjusted(self, **values: float) -> PromptDistribution:
-        """The same law with these scalars; its prompts keep their dimension. Raises `InputError` for an unknown one."""
-        ...
+from iclab.prompts.batch import Prompts
+from iclab.prompts.distribution import PromptDistribution
+from iclab.prompts.single_index import SingleIndex
 
 
 class ActiveInputs(PromptDistribution):
-    """The prompts of another law with some coordinates of the inputs set to zero.
+    """The prompts of another distribution with some coordinates of the inputs set to zero.
 
     Args:
-        inner: the law; its labels must not depend on those coordinates.
+        inner: the other; its labels must not depend on those coordinates.
         active: the coordinates that stay.
     """
 
@@ -60,26 +50,19 @@ class ActiveInputs(PromptDistribution):
         return chunk
 
 
-def adjusted(prompts: PromptDistribution, values: Mapping[str, float]) -> PromptDistribution:
-    """``prompts`` with the scalars ``values``: of a `SingleIndex` as above, of another law by its method ``adjusted``.
+def adjusted_single_index(prompts: SingleIndex, values: Mapping[str, float]) -> PromptDistribution:
+    """``prompts`` with other scalars, as above.
 
     Raises:
-        InputError: for a law without that method, an unknown name, a value above the law's own or below 1, fewer active
-            coordinates than the directions need, or ``ambient_dim`` of a rotated support, whose directions have parts
-            in every coordinate.
+        InputError: for a class of one's own, an unknown name, a value above the distribution's own or below 1, fewer
+            active coordinates than the directions need, or ``ambient_dim`` of a rotated support, whose directions have
+            parts in every coordinate.
     """
-    if not values:
-        return prompts
-    if isinstance(prompts, Adjustable):
-        return prompts.adjusted(**values)
     if type(prompts) is not SingleIndex:
-        raise InputError(
-            f"a curriculum of {', '.join(values)} is asked of a {type(prompts).__name__}; give that class a method "
-            "adjusted(**values) that returns a law of prompts"
-        )
+        return PromptDistribution.adjusted(prompts, **values)
     for name in values:
-        if name not in _SCALARS:
-            raise InputError(f"a curriculum names {name!r}; expected num_examples, {', '.join(_SCALARS)}")
+        if name not in prompts.scalars():
+            raise InputError(f"a curriculum names {name!r}; expected num_examples, {', '.join(prompts.scalars())}")
     inner = prompts
     if "intrinsic_dim" in values or "noise" in values:
         intrinsic = _size("intrinsic_dim", values.get("intrinsic_dim", prompts.intrinsic_dim), prompts.intrinsic_dim)
