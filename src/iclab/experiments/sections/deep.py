@@ -150,9 +150,9 @@ class DeepLearner(Config):
 
     def check(self, name: str, prompts: SingleIndex, lengths: list[int]) -> None:
         """Refuse what training would refuse, before anything is trained."""
-        from iclab.pretraining.phases import Plan
-        from iclab.pretraining.schedule import LearningRate
+        from iclab.pretraining.trainer.phases import Plan
         from iclab.prompts import CHUNK
+        from iclab.settings.schedule import LearningRate
 
         training, backbone = self.training, self.backbone
         if training.batch_size % CHUNK:
@@ -206,7 +206,7 @@ class DeepLearner(Config):
 
     def _description(self, model: InContextModel, prompts: SingleIndex, stream: Stream) -> dict[str, Any]:
         """What decides the training: the section but for what figures call it, the law, the streams and the sizes."""
-        from iclab.pretraining.identity import distribution_digest
+        from iclab.pretraining.trainer.identity import distribution_digest
 
         return {
             "section": self.model_dump(mode="json", exclude={"label", "role"}),
