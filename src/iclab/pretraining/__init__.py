@@ -12,7 +12,6 @@ from iclab.pretraining.hinge.gradient import hinge_gradient
 from iclab.pretraining.hinge.record import HingeRecord, HingeWindow
 from iclab.pretraining.hinge.sgd import hinge_sgd
 from iclab.pretraining.record import Record, TrainProgress
-from iclab.pretraining.trainer.adjusted import Adjustable, adjusted
 from iclab.pretraining.trainer.checkpoint_folder import load_checkpoint
 from iclab.pretraining.trainer.record import TrainRecord
 from iclab.pretraining.trainer.train import train
@@ -20,7 +19,6 @@ from iclab.pretraining.trainer.writers import MetricsWriter, TensorBoard, Weight
 from iclab.settings import Curriculum, HingeSettings, JointSettings, Ramp, TrainSettings, TwoStageSettings
 
 __all__ = [
-    "Adjustable",
     "Curriculum",
     "GammaGradient",
     "HingeRecord",
@@ -39,7 +37,6 @@ __all__ = [
     "TwoStageRecord",
     "TwoStageSettings",
     "WeightsAndBiases",
-    "adjusted",
     "gamma_gradient",
     "hinge_gradient",
     "hinge_sgd",

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from iclab.errors import InputError
 from iclab.settings.fields import Count, Limits, Positive, as_json, check_fields
 
+_StartScale = Annotated[float, Limits(ge=1e-6, le=1e6)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStageSettings:
@@ -41,7 +43,7 @@ class TwoStageSettings:
     stage2_tasks: Count
     stage2_examples: tuple[Count, ...] | None = None
     stage2_queries: Count = 8
-    start_scale: Positive = 0.2
+    start_scale: _StartScale = 0.2
     lambda2: Positive | None = None
     holdout_fraction: Annotated[float, Limits(gt=0, lt=1)] = 0.2
     head_quantile: Annotated[float, Limits(gt=0, le=1)] = 0.95
@@ -85,7 +87,7 @@ class JointSettings:
     batch_size: Annotated[int, Limits(ge=8, multiple_of=8)] = 64
     num_queries: Count = 8
     learning_rate: Positive = 3e-3
-    start_scale: Positive = 0.2
+    start_scale: _StartScale = 0.2
 
     def __post_init__(self) -> None:
         check_fields(self)
