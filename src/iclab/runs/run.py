@@ -211,7 +211,7 @@ def _run_cells(
 
 def _check_device(device: str) -> None:
     if device != "cpu":
-        from iclab.pretraining.training_place import named_device
+        from iclab.pretraining.device import named_device
 
         named_device(device)
 
