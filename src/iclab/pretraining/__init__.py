@@ -1,6 +1,5 @@
 """Fitting a model's weights over many tasks."""
 
-from iclab.pretraining.adjusted import Adjustable, adjusted
 from iclab.pretraining.checkpoint_folder import load_checkpoint
 from iclab.pretraining.curriculum import Curriculum, Ramp
 from iclab.pretraining.failures import NonFiniteLossError
@@ -15,7 +14,6 @@ from iclab.pretraining.two_stage import TwoStageRecord, set_gamma, start_gamma, 
 from iclab.pretraining.writers import MetricsWriter, TensorBoard, WeightsAndBiases
 
 __all__ = [
-    "Adjustable",
     "Curriculum",
     "GammaGradient",
     "HingeRecord",
@@ -29,7 +27,6 @@ __all__ = [
     "TrainRecord",
     "TwoStageRecord",
     "WeightsAndBiases",
-    "adjusted",
     "gamma_gradient",
     "hinge_gradient",
     "hinge_sgd",

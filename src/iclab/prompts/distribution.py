@@ -1,4 +1,4 @@
-"""`PromptDistribution`: a law of prompts, sampled in fixed chunks, so data never depend on how they are asked for."""
+"""`PromptDistribution`: sampled in fixed chunks, so data never depend on how they are asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from iclab.errors import InputError, check_integer
+from iclab.errors import InputError, check_integer, check_positive
 from iclab.memory import check_memory
 from iclab.parallel import map_in_order
 from iclab.prompts.arguments import described
@@ -20,9 +20,23 @@ from iclab.prompts.values import check_dtype
 
 
 class PromptDistribution(ABC):
-    """A law of prompts. A family implements `draw_chunk`; `sample` does the rest."""
+    """A distribution of prompts. A family implements `draw_chunk`; `sample` does the rest.
+
+    What studies and learners ask of a family has a default, which a class, an object or a property may replace.
+
+    Attributes:
+        ambient_dim: d, the dimension of an input.
+        label_variance: variance of the clean labels, by which errors are divided; ``None`` where it is not known, see
+            `label_variance`.
+        label_support: the input coordinates that labels depend on; ``None`` where there are no such, or nobody knows
+            them. Learners that are told the support need it.
+        binary_labels: whether labels are +1 and -1: then a prediction is also scored by its sign.
+    """
 
     ambient_dim: int
+    label_variance: float | None = None
+    label_support: tuple[int, ...] | None = None
+    binary_labels: bool = False
 
     @abstractmethod
     def draw_chunk(
@@ -47,6 +61,28 @@ class PromptDistribution(ABC):
         the public attributes. A family whose attributes say too little, or change as it is used, writes its own.
         """
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def scalars(self) -> Mapping[str, float]:
+        """The numbers that a curriculum can lower, by name, each with its final value; none unless a family says so."""
+        return {}
+
+    def adjusted(self, **values: float) -> PromptDistribution:
+        """This distribution with other values of its `scalars`; its prompts keep their dimension.
+
+        Args:
+            values: of scalars, by name.
+
+        Raises:
+            InputError: for a name that is none of `scalars`, and a value out of range.
+        """
+        raise InputError(
+            f"a curriculum of {', '.join(values)} is asked of a {type(self).__name__}; give that class a method "
+            "adjusted(**values) that returns a prompt distribution"
+        )
+
+    def prompt_bytes(self, num_examples: int, num_queries: int) -> int:
+        """Bytes that drawing one prompt writes, in float32: its cost, in memory and, up to a factor, in time."""
+        return 4 * (num_examples + num_queries) * (self.ambient_dim + 2)
 
     def sample(
         self,
@@ -98,6 +134,20 @@ class PromptDistribution(ABC):
         return list(map_in_order(draw, -(-count // at_once)))
 
 
+def label_variance(prompts: PromptDistribution, stream: Stream) -> float:
+    """The variance of the clean labels: the family's own, else that of the labels of 1024 prompts of ``stream``.
+
+    Raises:
+        InputError: where it is no finite number above zero.
+    """
+    variance = prompts.label_variance
+    if variance is None:
+        drawn = sample_checked(prompts, stream, 1024, 1, 1)
+        labels = drawn.labels if drawn.targets is None else drawn.targets
+        variance = float(labels[labels.isfinite()].double().var())
+    return check_positive(f"label_variance of {type(prompts).__name__}", variance)
+
+
 def check_distribution(prompts: object, name: str = "prompts") -> PromptDistribution:
     """Return ``prompts`` if it is a prompt distribution with an ``ambient_dim``; raise `InputError` otherwise."""
     if not isinstance(prompts, PromptDistribution):
@@ -120,6 +170,6 @@ def sample_checked(
     start: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Prompts:
-    """``law.sample(...)``, checked also where the family has written that method anew; see `check_drawn`."""
+    """``prompts.sample(...)``, checked also where the family has written that method anew; see `check_drawn`."""
     drawn = distribution.sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
     return check_drawn(distribution, "sample", drawn, num_prompts, num_examples, num_queries, dtype)

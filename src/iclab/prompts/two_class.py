@@ -62,6 +62,8 @@ class TwoClassDistribution(PromptDistribution):
     """
 
     chunks_at_once = 32
+    label_variance = 1.0  # both labels have probability 1/2
+    binary_labels = True
     task_pairs: list[tuple[int, int]]
     rules: OutlierRules
     outlier_size: float
@@ -119,6 +121,15 @@ class TwoClassDistribution(PromptDistribution):
         distribution = copy.copy(self)
         distribution._set(self._options | changes)
         return distribution
+
+    def scalars(self) -> Mapping[str, float]:
+        names = ("outlier_fraction", "outlier_size", "irrelevant_range", "orthogonal", "input_noise")
+        return {name: float(self._options[name]) for name in names if name in self._options}
+
+    def adjusted(self, **values: float) -> Self:
+        for name in values:
+            check_choice("a scalar of a curriculum", name, ["num_examples", *self.scalars()])
+        return self.replace(**values)
 
     @abstractmethod
     def _inputs(self, draws: Draws, out: Tensor) -> None:
