@@ -14,7 +14,7 @@ from iclab.errors import InputError
 from iclab.pretraining.described import described
 from iclab.pretraining.train_settings import TrainSettings
 from iclab.prompts import PromptDistribution, Stream
-from iclab.prompts.chunks import draw_together
+from iclab.prompts.distribution import draw_checked
 
 _EXAMPLES = 4
 _ROUNDING = 1e-5
@@ -52,7 +52,7 @@ def describe_training(model: nn.Module, prompts: PromptDistribution, settings: T
 
 def draw_sample(prompts: PromptDistribution, stream: Stream) -> dict[str, Tensor]:
     """A few prompts by which a law is known again where its description says too little: a function, a user's class."""
-    chunk = draw_together(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
+    chunk = draw_checked(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
     return {"inputs": chunk.inputs, "labels": chunk.labels}
 
 

@@ -19,8 +19,7 @@ from iclab.parallel import map_in_order
 from iclab.pretraining.readout import GramStatistics, RidgeFit, ridge
 from iclab.pretraining.stage_one import GammaGradient, check_one_layer, gamma_gradient
 from iclab.prompts import CHUNK, PromptDistribution, Stream
-from iclab.prompts.chunks import draw_together
-from iclab.prompts.distribution import check_distribution
+from iclab.prompts.distribution import check_distribution, draw_checked
 from iclab.prompts.stream import check_stream
 
 _PROBE_TASKS = 256
@@ -209,7 +208,7 @@ def _stage2_data(
 
     def one_chunk(chunk: int) -> tuple[Tensor, Tensor]:
         length = lengths[chunk % len(lengths)]
-        batch = draw_together(prompts, [stream.at(chunk)], length, num_queries, model.gamma.dtype)
+        batch = draw_checked(prompts, [stream.at(chunk)], length, num_queries, model.gamma.dtype)
         batch = batch[0 : min(CHUNK, num_tasks - chunk * CHUNK)]
         return model.read(model.features(batch), batch.queries.to(model.gamma)), batch.query_labels
 
