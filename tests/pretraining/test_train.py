@@ -117,10 +117,10 @@ def test_drawing_ahead_changes_nothing():
 
 def test_an_error_while_drawing_ahead_arrives():
     class Broken(SingleIndex):
-        def draw_chunk(self, *arguments, **options):
+        def draw_chunks(self, *arguments, **options):
             if arguments[1] == 6 and arguments[2] == 0:
                 raise InputError("no more prompts")
-            return super().draw_chunk(*arguments, **options)
+            return super().draw_chunks(*arguments, **options)
 
     with pytest.raises(InputError, match="no more prompts"):
         run(prompts=Broken(DIM, 3, link="he1"), prefetch=True)

@@ -134,8 +134,8 @@ def test_a_law_of_ones_own():
             other.scale = values["scale"]
             return other
 
-        def draw_chunk(self, *arguments, **options):
-            chunk = super().draw_chunk(*arguments, **options)
+        def draw_chunks(self, *arguments, **options):
+            chunk = super().draw_chunks(*arguments, **options)
             chunk.labels.mul_(self.scale)
             return chunk
 

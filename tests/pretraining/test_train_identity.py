@@ -38,7 +38,8 @@ class Own(PromptDistribution):
     def __init__(self, scale: float = 1.0, shift: float = 0.0) -> None:
         self.scale, self._shift, self._draws = scale, shift, 0
 
-    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
+    def draw_chunks(self, generators, num_examples, num_queries, dtype, buffer=None):
+        (generator,) = generators
         self._draws += 1
         inputs = torch.randn(CHUNK, num_examples + num_queries, 4, generator=generator, dtype=dtype)
         return Prompts(inputs, self.scale * inputs[..., 0] + self._shift, num_examples)

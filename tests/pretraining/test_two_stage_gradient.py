@@ -96,7 +96,8 @@ class FirstCoordinate(PromptDistribution):
 
     ambient_dim = 3
 
-    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
+    def draw_chunks(self, generators, num_examples, num_queries, dtype, buffer=None):
+        (generator,) = generators
         inputs = torch.empty(CHUNK, num_examples + num_queries, 3, dtype=dtype) if buffer is None else buffer
         inputs.normal_(generator=generator)
         return Prompts(inputs, inputs[..., 0], num_examples)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -21,14 +23,14 @@ class ActiveInputs(PromptDistribution):
         self.inner, self.active, self.ambient_dim = inner, active, inner.ambient_dim
         self._hidden = torch.tensor(sorted(set(range(inner.ambient_dim)) - set(active)), dtype=torch.int64)
 
-    def draw_chunk(
+    def draw_chunks(
         self,
-        generator: torch.Generator,
+        generators: Sequence[torch.Generator],
         num_examples: int,
         num_queries: int,
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> Prompts:
-        chunk = self.inner.draw_chunk(generator, num_examples, num_queries, dtype, buffer)
-        chunk.inputs.index_fill_(2, self._hidden, 0.0)
-        return chunk
+        drawn = self.inner.draw_chunks(generators, num_examples, num_queries, dtype, buffer)
+        drawn.inputs.index_fill_(2, self._hidden, 0.0)
+        return drawn

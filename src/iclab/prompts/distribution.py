@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,14 +13,13 @@ from iclab.memory import check_memory
 from iclab.parallel import map_in_order
 from iclab.prompts.arguments import described
 from iclab.prompts.batch import Prompts
-from iclab.prompts.chunks import CHUNK, chunks_at_once, draw_together
-from iclab.prompts.drawn import check_drawn
+from iclab.prompts.drawn import CHUNK, check_drawn
 from iclab.prompts.stream import Stream, check_stream
 from iclab.prompts.values import check_dtype
 
 
 class PromptDistribution(ABC):
-    """A distribution of prompts. A family implements `draw_chunk`; `sample` does the rest.
+    """A distribution of prompts. A family implements `draw_chunks`; `sample` does the rest.
 
     What studies and learners ask of a family has a default, which a class, an object or a property may replace.
 
@@ -31,26 +30,35 @@ class PromptDistribution(ABC):
         label_support: the input coordinates that labels depend on; ``None`` where there are no such, or nobody knows
             them. Learners that are told the support need it.
         binary_labels: whether labels are +1 and -1: then a prediction is also scored by its sign.
+        chunks_at_once: the most generators that `draw_chunks` is given; small operations cost the same for one chunk as
+            for several.
     """
 
     ambient_dim: int
     label_variance: float | None = None
     label_support: tuple[int, ...] | None = None
     binary_labels: bool = False
+    chunks_at_once: int = 1
 
     @abstractmethod
-    def draw_chunk(
+    def draw_chunks(
         self,
-        generator: torch.Generator,
+        generators: Sequence[torch.Generator],
         num_examples: int,
         num_queries: int,
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> Prompts:
-        """Draw exactly ``CHUNK`` prompts from ``generator``.
+        """Draw exactly ``CHUNK`` prompts from each generator, in order.
 
-        ``buffer`` is an optional ``(CHUNK, N+Q, d)`` tensor to hold the inputs, for loops that use one chunk after
-        another and save the allocation.
+        The prompts of a generator are the same to the bit whichever others are given with it.
+
+        Args:
+            generators: at most `chunks_at_once`: a single one, unless a family says otherwise.
+            num_examples, num_queries: N and Q of each prompt.
+            dtype: of inputs and labels.
+            buffer: an optional ``(len(generators) * CHUNK, N+Q, d)`` tensor to hold the inputs, for loops that use one
+                draw after another and save the allocation.
         """
 
     def identity(self) -> Mapping[str, object]:
@@ -125,11 +133,11 @@ class PromptDistribution(ABC):
     ) -> list[Prompts]:
         """The chunks number ``first`` to ``first + count - 1`` of a stream, in order, one or more in each batch."""
 
-        at_once = min(chunks_at_once(self), -(-count // torch.get_num_threads()))
+        at_once = min(max(1, self.chunks_at_once), -(-count // torch.get_num_threads()))
 
         def draw(group: int) -> Prompts:
             chunks = range(first + group * at_once, first + min((group + 1) * at_once, count))
-            return draw_together(self, [stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
+            return draw_checked(self, [stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
 
         return list(map_in_order(draw, -(-count // at_once)))
 
@@ -158,6 +166,24 @@ def check_distribution(prompts: object, name: str = "prompts") -> PromptDistribu
     dim = getattr(prompts, "ambient_dim", None)
     check_integer(f"ambient_dim of {type(prompts).__name__}", dim, 1)
     return prompts
+
+
+def draw_checked(
+    distribution: PromptDistribution,
+    generators: Sequence[torch.Generator],
+    num_examples: int,
+    num_queries: int,
+    dtype: torch.dtype,
+    buffer: Tensor | None = None,
+) -> Prompts:
+    """``distribution.draw_chunks(...)``, checked; the arguments are those of `PromptDistribution.draw_chunks`.
+
+    Raises:
+        InputError: where something else than the prompts asked for is returned; see `check_drawn`.
+    """
+    sizes = num_examples, num_queries, dtype
+    drawn = distribution.draw_chunks(generators, *sizes, buffer)
+    return check_drawn(distribution, "draw_chunks", drawn, len(generators) * CHUNK, *sizes)
 
 
 def sample_checked(

@@ -18,8 +18,8 @@ from iclab.links import Link, make_link
 from iclab.prompts.active_inputs import ActiveInputs
 from iclab.prompts.arguments import one_value
 from iclab.prompts.batch import Prompts
-from iclab.prompts.chunks import CHUNK
 from iclab.prompts.distribution import PromptDistribution
+from iclab.prompts.drawn import CHUNK
 from iclab.prompts.inputs import InputDistribution
 from iclab.prompts.stream import Stream
 from iclab.prompts.values import check_finite, check_held, check_real, is_finite
@@ -148,16 +148,6 @@ class SingleIndex(PromptDistribution):
             )
         others = sorted(set(range(self.ambient_dim)) - set(self.support))
         return ActiveInputs(inner, (*self.support, *others)[:ambient])
-
-    def draw_chunk(
-        self,
-        generator: torch.Generator,
-        num_examples: int,
-        num_queries: int,
-        dtype: torch.dtype,
-        buffer: Tensor | None = None,
-    ) -> Prompts:
-        return SingleIndex.draw_chunks(self, [generator], num_examples, num_queries, dtype, buffer)
 
     def draw_chunks(
         self,

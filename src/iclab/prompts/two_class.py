@@ -16,8 +16,8 @@ from torch import Tensor
 
 from iclab.errors import InputError
 from iclab.prompts.arguments import one_value
-from iclab.prompts.chunks import CHUNK
 from iclab.prompts.distribution import PromptDistribution
+from iclab.prompts.drawn import CHUNK
 from iclab.prompts.outlier_prompts import OutlierPrompts, sign_of
 from iclab.prompts.outlier_rules import OutlierRules
 from iclab.prompts.stream import Stream
@@ -153,16 +153,6 @@ class TwoClassDistribution(PromptDistribution):
         prompts = super().sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
         assert isinstance(prompts, OutlierPrompts)
         return prompts
-
-    def draw_chunk(
-        self,
-        generator: torch.Generator,
-        num_examples: int,
-        num_queries: int,
-        dtype: torch.dtype,
-        buffer: Tensor | None = None,
-    ) -> OutlierPrompts:
-        return TwoClassDistribution.draw_chunks(self, [generator], num_examples, num_queries, dtype, buffer)
 
     def draw_chunks(
         self,

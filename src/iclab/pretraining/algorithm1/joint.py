@@ -16,8 +16,7 @@ from iclab.pretraining.algorithm1.two_stage import start_gamma
 from iclab.pretraining.failures import NonFiniteLossError
 from iclab.pretraining.record import Record
 from iclab.prompts import CHUNK, PromptDistribution, Stream
-from iclab.prompts.chunks import draw_together
-from iclab.prompts.distribution import check_distribution
+from iclab.prompts.distribution import check_distribution, draw_checked
 from iclab.prompts.stream import check_stream
 from iclab.settings import JointSettings
 from iclab.settings.fields import with_changes
@@ -85,7 +84,7 @@ def joint(
         def draw(chunk: int, step: int = step) -> tuple[StateBlocks, torch.Tensor, torch.Tensor]:
             with torch.no_grad():  # the mode is per thread
                 generator = data.at(step * chunks + chunk)
-                batch = draw_together(prompts, [generator], num_examples, num_queries, model.gamma.dtype)
+                batch = draw_checked(prompts, [generator], num_examples, num_queries, model.gamma.dtype)
                 return model.features(batch), batch.queries.to(model.gamma), batch.query_labels.to(model.gamma)
 
         states, queries, labels = zip(*map_in_order(draw, chunks), strict=True)

@@ -22,8 +22,7 @@ from iclab.pretraining.algorithm1.readout import GramStatistics, RidgeFit, ridge
 from iclab.pretraining.algorithm1.stage_one import GammaGradient, check_one_layer, gamma_gradient
 from iclab.pretraining.record import Record
 from iclab.prompts import CHUNK, PromptDistribution, Stream
-from iclab.prompts.chunks import draw_together
-from iclab.prompts.distribution import check_distribution
+from iclab.prompts.distribution import check_distribution, draw_checked
 from iclab.prompts.stream import check_stream
 from iclab.settings import TwoStageSettings
 from iclab.settings.fields import with_changes
@@ -181,7 +180,7 @@ def _stage2_data(
 
     def one_chunk(chunk: int) -> tuple[Tensor, Tensor]:
         length = lengths[chunk % len(lengths)]
-        batch = draw_together(prompts, [stream.at(chunk)], length, num_queries, model.gamma.dtype)
+        batch = draw_checked(prompts, [stream.at(chunk)], length, num_queries, model.gamma.dtype)
         batch = batch[0 : min(CHUNK, num_tasks - chunk * CHUNK)]
         return model.read(model.features(batch), batch.queries.to(model.gamma)), batch.query_labels
 

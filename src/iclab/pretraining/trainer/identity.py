@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from iclab.errors import InputError
 from iclab.pretraining.trainer.described import described
 from iclab.prompts import PromptDistribution, Stream
-from iclab.prompts.chunks import draw_together
+from iclab.prompts.distribution import draw_checked
 from iclab.settings.train import TrainSettings
 
 _EXAMPLES = 4
@@ -60,7 +60,7 @@ def describe_training(
 
 def draw_sample(prompts: PromptDistribution, stream: Stream) -> dict[str, Tensor]:
     """A few prompts by which a law is known again where its description says too little: a function, a user's class."""
-    chunk = draw_together(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
+    chunk = draw_checked(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
     return {"inputs": chunk.inputs, "labels": chunk.labels}
 
 
