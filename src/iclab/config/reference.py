@@ -96,9 +96,10 @@ def _key(name: Name) -> Key:
     info = name.section.model_fields[name.field]
     if name.kinds:
         tags = [tag for section in name.kinds for tag in get_args(section.model_fields[name.field].annotation)]
-        allowed, meaning = _one_of(tags), meaning_of(name.section, name.field) or "which section stands here"
+        allowed = _one_of(tags)
     else:
-        allowed, meaning = _allowed(info), meaning_of(name.section, name.field)
+        allowed = _allowed(info)
+    meaning = meaning_of(name.section, name.field) or ("which section stands here" if name.field == "kind" else "")
     return Key(name.dotted, meaning, allowed, _default(info))
 
 
@@ -145,10 +146,11 @@ def _typed(schema: dict[str, Any]) -> str:
         return " ".join(["an integer" if kind == "integer" else "a number", *_bounds(schema)])
     if kind == "array":
         if "prefixItems" in schema:
-            return f"a list of {', '.join(map(_phrase, schema['prefixItems']))}"
+            return f"[{', '.join(map(_phrase, schema['prefixItems']))}]"
         items = _phrase(schema.get("items", {})) or "anything"
-        for one, several in _PLURALS.items():
-            items = items.replace(one, several)
+        if not items.startswith("["):
+            for one, several in _PLURALS.items():
+                items = items.replace(one, several)
         return f"a list{' (not empty)' if schema.get('minItems') else ''} of {items}"
     if kind == "object":
         items = schema.get("additionalProperties")

@@ -21,7 +21,14 @@ class _Backbone(Config):
 
 
 class MambaBackbone(_Backbone):
-    """See `iclab.models.Mamba`. ``selectivity: constant_delta`` freezes what makes it selective."""
+    """See `iclab.models.Mamba`. ``selectivity: constant_delta`` freezes what makes it selective.
+
+    Attributes:
+        width: of the residual stream.
+        depth: number of blocks.
+        state_size: N, numbers of state of a channel.
+        selectivity: ``full``, or a step size that does not depend on the token.
+    """
 
     kind: Literal["mamba"] = "mamba"
     width: int = Field(64, ge=1)
@@ -53,7 +60,13 @@ class MambaBackbone(_Backbone):
 
 
 class LinearAttentionBackbone(_Backbone):
-    """See `iclab.models.LinearAttention`: the same blocks with linear attention in the place of the scan."""
+    """See `iclab.models.LinearAttention`: the same blocks with linear attention in the place of the scan.
+
+    Attributes:
+        width: of the residual stream.
+        depth: number of blocks.
+        state_size: N, numbers of state of a channel.
+    """
 
     kind: Literal["linear_attention"] = "linear_attention"
     width: int = Field(64, ge=1)
@@ -83,7 +96,15 @@ class LinearAttentionBackbone(_Backbone):
 
 
 class GPT2Backbone(_Backbone):
-    """See `iclab.models.GPT2`. Learned positions beyond the training length stay as they were initialised."""
+    """See `iclab.models.GPT2`. Learned positions beyond the training length stay as they were initialised.
+
+    Attributes:
+        width: of the residual stream.
+        depth: number of blocks.
+        heads: of attention; they divide the width.
+        positions: how a token knows where it stands.
+        initial_std: standard deviation of initial weights.
+    """
 
     kind: Literal["gpt2"] = "gpt2"
     width: int = Field(64, ge=1)

@@ -87,6 +87,10 @@ class LearnerSection(Config):
     """Base of the sections that describe a learner; each kind has a discriminator ``kind``.
 
     ``label`` is what figures call it, its key in the configuration where empty; ``role`` is what it is to a comparison.
+
+    Attributes:
+        label: what tables and figures call the learner; its key where empty.
+        role: decides how figures draw it, and what comparisons make of it.
     """
 
     label: str = ""

@@ -32,7 +32,13 @@ _CHECKPOINTS = 20  # of a training; what is lost on a crash is a part of it
 
 class Growth(Config):
     """A scalar that grows in about ``num_steps`` equal steps from ``start`` to the value that the prompts (for
-    ``num_examples``: training) have, which it reaches at step ``until``; see `iclab.pretraining.Ramp`."""
+    ``num_examples``: training) have, which it reaches at step ``until``; see `iclab.pretraining.Ramp`.
+
+    Attributes:
+        start: value at step 0.
+        until: step at which the final value is reached.
+        num_steps: number of increases.
+    """
 
     start: int | float = Field(1, ge=0)
     until: int = Field(ge=1)
@@ -131,7 +137,13 @@ class TrainedModel:
 
 
 class DeepLearner(LearnerSection):
-    """A deep model between read-in and read-out, trained end to end; see `iclab.models.InContextModel`."""
+    """A deep model between read-in and read-out, trained end to end; see `iclab.models.InContextModel`.
+
+    Attributes:
+        backbone: the sequence model between read-in and read-out.
+        layout: how examples become tokens.
+        training: how the model is trained.
+    """
 
     kind: Literal["deep"] = "deep"
     role: Literal["model", "ablation", "baseline"] = "model"

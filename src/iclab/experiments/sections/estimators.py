@@ -25,6 +25,9 @@ class EstimatorSection(LearnerSection):
     """An estimator with fixed settings, called by its name in `iclab.estimators.ESTIMATORS`.
 
     ``coordinates: support`` tells it the coordinates that labels depend on.
+
+    Attributes:
+        coordinates: what the estimator sees: all coordinates, or those that labels depend on.
     """
 
     kind: str
@@ -67,7 +70,13 @@ class LeastSquaresLearner(EstimatorSection):
 
 class RidgeLearner(EstimatorSection):
     """Linear ridge regression with a fixed ``penalty``, or ``bayes``: the one that is optimal for linear labels with
-    noise of ``noise_variance``; see `iclab.estimators.Ridge`."""
+    noise of ``noise_variance``; see `iclab.estimators.Ridge`.
+
+    Attributes:
+        penalty: multiple of the squared norm of the weights, or ``bayes``.
+        noise_variance: of the labels, for ``bayes``.
+        signal_variance: of labels without noise, for ``bayes``; ``null`` is 1.
+    """
 
     kind: Literal["ridge"] = "ridge"
     penalty: Annotated[float, Field(ge=0)] | Literal["bayes"] = 1.0
@@ -77,7 +86,11 @@ class RidgeLearner(EstimatorSection):
 
 
 class NearestNeighboursLearner(EstimatorSection):
-    """See `iclab.estimators.NearestNeighbours`."""
+    """See `iclab.estimators.NearestNeighbours`.
+
+    Attributes:
+        num_neighbours: how many examples an answer is the mean of.
+    """
 
     kind: Literal["nearest_neighbours"] = "nearest_neighbours"
     num_neighbours: int = Field(3, ge=1)
@@ -107,6 +120,14 @@ class KernelRidgeLearner(LearnerSection):
 
     The bandwidth (times the square root of the dimension seen) and the penalty are chosen on tuning prompts of their
     own, once for each of ``tune_examples``.
+
+    Attributes:
+        coordinates: what the estimator sees: all coordinates, or those that labels depend on.
+        bandwidths: tried; multiples of the square root of the dimension seen.
+        penalties: tried.
+        tune_prompts: prompts that both are chosen on, at each length.
+        tune_examples: context lengths at which they are chosen.
+        max_examples: longest context that is measured; the time grows with its cube.
     """
 
     kind: Literal["kernel_ridge"] = "kernel_ridge"

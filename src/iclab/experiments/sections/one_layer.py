@@ -110,7 +110,13 @@ class Joint(_JOINT):
 
 
 class OneLayer(Gate, LearnerSection):
-    """A pretrained one-layer Mamba; see `iclab.models.OneLayerMamba`."""
+    """A pretrained one-layer Mamba; see `iclab.models.OneLayerMamba`.
+
+    Attributes:
+        embedding: features of a token: Hermite polynomials up to degree 2, or the token itself.
+        width: M, hidden units of the head.
+        pretraining: how the model is trained.
+    """
 
     kind: Literal["one_layer"] = "one_layer"
     role: Literal["model", "ablation", "baseline"] = "model"
@@ -148,7 +154,11 @@ class OneLayer(Gate, LearnerSection):
 
 class Oracle(Gate, LearnerSection):
     """A learner that is told the support: ``direction_readout`` reads the direction of ``S_1`` optimally,
-    ``head_readout`` has the best fixed head; see `iclab.evaluation.DirectionReadout` and `HeadReadout`."""
+    ``head_readout`` has the best fixed head; see `iclab.evaluation.DirectionReadout` and `HeadReadout`.
+
+    Attributes:
+        calibration_tasks: tasks on which the oracle is calibrated at each length.
+    """
 
     kind: Literal["direction_readout", "head_readout"] = "direction_readout"
     role: Literal["ceiling"] = "ceiling"

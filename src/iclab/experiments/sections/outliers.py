@@ -44,9 +44,38 @@ PAPER_COEFFICIENTS = [[0.7, 0.6, -0.4], [0.4, 0.7, -0.6], [-0.7, 0.5, 0.5]]
 _NAMES = {"gated": "Mamba", "linear": "linear Transformer", "softmax": "softmax attention"}
 
 
-class OutlierPromptsSection(PromptsSection):
+class _OutlierKeys(Config):
+    """Keys of prompts with outliers that training, test and changes of it have in common.
+
+    Attributes:
+        tasks: which pairs of relevant patterns are tasks: all, neighbours in a cycle, that many at random, or a
+            list of pairs.
+        outlier_fraction: probability that an example is an outlier: p_a in training, alpha in tests.
+        outlier_size: length of what is added to an outlier, in lengths of an outlier pattern: kappa_a in training,
+            kappa_a' in tests.
+        irrelevant_range: bound of the multiple of an irrelevant pattern in an input: K in training, K' in tests.
+        label_rule: labels of outliers: random, the opposite of the right ones, or all ``target_label``.
+        target_label: label that outliers have under the rule ``target``.
+        coefficients: of the outlier patterns in each outlier vector; ``null`` is one pattern each.
+        orthogonal: length of the part of outliers that is orthogonal to all patterns.
+        placement: where outliers stand in a prompt, seen from the query.
+        sampling: whether each example is an outlier by itself, or a fixed number is.
+        input_noise: standard deviation of Gaussian noise on inputs.
+    """
+
+
+class OutlierPromptsSection(_OutlierKeys, PromptsSection):
     """Two-class prompts with outliers; see `iclab.prompts.OutlierClassification`. ``outlier_fraction`` is p_a,
-    ``outlier_size`` kappa_a, ``irrelevant_range`` K."""
+    ``outlier_size`` kappa_a, ``irrelevant_range`` K.
+
+    Attributes:
+        ambient_dim: d, the dimension of an input.
+        relevant: M1, patterns that decide the label.
+        irrelevant: M2, patterns that do not.
+        outliers: V, patterns that only outliers have.
+        norm: beta, length of a pattern.
+        outlier_norm: length of an outlier pattern; ``null`` is ``norm``.
+    """
 
     kind: Literal["outlier_classification"] = "outlier_classification"
     ambient_dim: int = Field(30, ge=1, le=10_000)
@@ -100,7 +129,7 @@ def _distribution(settings: str, seed: int) -> OutlierClassification:
     return OutlierClassification(**json.loads(settings), seed=seed)
 
 
-class TrainingChanges(Config):
+class TrainingChanges(_OutlierKeys):
     """What one learner is trained on otherwise than the section ``prompts`` says; ``null`` keeps what stands there."""
 
     tasks: Tasks | None = None
@@ -131,11 +160,14 @@ class TrainingChanges(Config):
         return distribution.replace(**changes)
 
 
-class TestDistribution(Config):
+class TestDistribution(_OutlierKeys):
     """What is tested on: what it has otherwise than the training prompts, whose patterns it shares.
 
     ``outlier_fraction`` is alpha, ``outlier_size`` kappa_a', ``irrelevant_range`` K' (the paper has K' > 1 and no
     number) and ``num_examples`` l_ts. ``coefficients: null`` takes the training outliers, one pattern each.
+
+    Attributes:
+        num_examples: l_ts, examples of a test prompt.
     """
 
     __test__: ClassVar[bool] = False  # pytest takes classes called Test... for tests
@@ -162,7 +194,13 @@ _HINGE: Any = derived(HingeSettings, without=("num_queries", "gradients"))
 
 
 class HingeTraining(_HINGE):
-    """Plain SGD on the hinge loss; see `iclab.pretraining.hinge_sgd`. ``num_examples`` is l_tr."""
+    """Plain SGD on the hinge loss; see `iclab.pretraining.hinge_sgd`. ``num_examples`` is l_tr.
+
+    Attributes:
+        num_examples: l_tr, examples of a training prompt.
+        learning_rate: of all weights but the gate.
+        gate_learning_rate: of the gate's weights; ``null`` is ten times ``learning_rate``.
+    """
 
     num_examples: int = Field(HingeSettings.num_examples, ge=1, le=1_000_000)
     learning_rate: float = Field(HingeSettings.learning_rate, gt=0, le=1e3)
@@ -174,6 +212,12 @@ class AttentionLearner(LearnerSection):
 
     ``start: null`` is the model's own: 0.2 for one layer, the paper's. ``prompts`` changes the training prompts
     of this learner alone.
+
+    Attributes:
+        depth: number of layers.
+        start: size of the initial weights; ``null`` is the model's own.
+        training: how the model is trained.
+        prompts: what the prompts that this learner is trained on have otherwise.
     """
 
     kind: Literal["gated", "linear", "softmax"] = "gated"

@@ -23,7 +23,18 @@ LinkSpec = str | list[float]
 
 
 class SingleIndexPrompts(PromptsSection):
-    """Gaussian single-index prompts; see `iclab.prompts.SingleIndex`."""
+    """Gaussian single-index prompts; see `iclab.prompts.SingleIndex`.
+
+    Attributes:
+        ambient_dim: d, the dimension of an input.
+        intrinsic_dim: r, how many of the coordinates the hidden direction lies in.
+        link: g: an expression in z, the name of a link, or its Hermite coefficients.
+        standardise: whether the link is shifted and scaled to mean 0 and variance 1 under a standard normal z.
+        noise: tau: labels get ``+tau`` or ``-tau`` added, with probability 1/2 each.
+        rotation: ``random`` turns the support by a random orthogonal matrix; ``null`` leaves it on the axes.
+        inputs: distribution of each coordinate of an input, of mean 0 and variance 1.
+        df: degrees of freedom of student_t inputs.
+    """
 
     kind: Literal["single_index"] = "single_index"
     ambient_dim: int = Field(16, ge=1, le=100_000)
@@ -79,7 +90,15 @@ def _link(spec: str | tuple[float, ...], standardise: bool) -> Link:
 
 
 class Gate(Config):
-    """A label gate; see `iclab.models.LabelGate`. ``b: null`` is ``-bias_scale * log d``."""
+    """A label gate; see `iclab.models.LabelGate`. ``b: null`` is ``-bias_scale * log d``.
+
+    Attributes:
+        gate: the paper's gate, or one of its ablations.
+        rho: weight of the label in the gate's argument.
+        b: bias of the gate's argument; ``null`` is ``-bias_scale * log d``.
+        bias_scale: multiple of ``-log d`` that the bias is, where ``b`` is null.
+        clip: labels are cut to ``[-clip, clip]`` before the gate; ``null`` does not cut.
+    """
 
     gate: Literal["mamba", "no_decay", "exp", "linear"] = "mamba"
     rho: float = Field(0.3, ge=1e-6, le=1e6)

@@ -28,7 +28,16 @@ _BATCH = 32
 
 
 class AlignmentConfig(Config):
-    """Gates by name, measured on the same prompts; ``exact_to`` is how far the exact curve goes."""
+    """Gates by name, measured on the same prompts; ``exact_to`` is how far the exact curve goes.
+
+    Attributes:
+        seed: of all randomness of a cell.
+        prompts: the prompt distribution.
+        gates: gates by name.
+        num_examples: context lengths that are measured.
+        num_prompts: prompts that a number rests on.
+        exact_to: the longest context of the exact curve.
+    """
 
     seed: int = Field(0, ge=0)
     prompts: SingleIndexPrompts = SingleIndexPrompts()

@@ -17,6 +17,15 @@ class ErrorConfig(Config):
 
     ``theory_gate`` names the learner whose gate the exact curve describes; the curve is left out where there is none.
     The error of predicting zero is always measured, on the same prompts. Prompts without a ``kind`` are single-index.
+
+    Attributes:
+        seed: of all randomness of a cell.
+        prompts: the prompt distribution.
+        learners: learners by a short key.
+        theory_gate: key of the learner whose gate the exact curve describes; ``null`` for none.
+        num_examples: context lengths that are measured.
+        num_prompts: prompts that a number rests on.
+        num_queries: Q, queries of a prompt.
     """
 
     seed: int = Field(0, ge=0)

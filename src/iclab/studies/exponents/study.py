@@ -22,7 +22,15 @@ _UNKNOWN_POWER = 8
 
 
 class ExponentsConfig(Config):
-    """One link. ``gates`` are pairs ``[rho, b]``; ``seed`` is there for uniformity and changes nothing."""
+    """One link. ``gates`` are pairs ``[rho, b]``; ``seed`` is there for uniformity and changes nothing.
+
+    Attributes:
+        seed: changes nothing.
+        link: g: an expression in z, the name of a link, or its Hermite coefficients.
+        noise: tau: labels get ``+tau`` or ``-tau`` added, with probability 1/2 each.
+        gates: pairs of rho and b of gates.
+        max_degree: highest degree of Hermite polynomials that is looked at.
+    """
 
     seed: int = Field(0, ge=0)
     link: LinkSpec = "he3"

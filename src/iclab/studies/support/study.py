@@ -27,7 +27,17 @@ _CHUNK = 8
 
 
 class SupportConfig(Config):
-    """One Stage I step. Its measurements are single numbers, so intervals are over seeds."""
+    """One Stage I step. Its measurements are single numbers, so intervals are over seeds.
+
+    Attributes:
+        seed: of all randomness of a cell.
+        prompts: the prompt distribution.
+        gate: the gate of the model.
+        num_examples: N of Stage I.
+        stage1_tasks: T1, tasks of Stage I.
+        start_scale: size of the initial ``gamma``.
+        width: M, hidden units of the head.
+    """
 
     seed: int = Field(0, ge=0)
     prompts: SingleIndexPrompts = SingleIndexPrompts()

@@ -22,6 +22,16 @@ class OutlierAttackConfig(Config):
     ``sizes`` are bounds of ``|delta|`` in lengths of an outlier pattern, so that kappa_a is comparable. The example
     shows the label that ``test.label_rule`` gives outliers. The gradient search makes ``restarts`` searches of
     ``steps`` steps at each example of the context; the random search asks the model as often.
+
+    Attributes:
+        seed: of all randomness of a cell.
+        prompts: what is trained on.
+        learners: learners by a short key.
+        test: what is tested on, before one example is made an outlier.
+        sizes: bounds of ``|delta|`` in lengths of an outlier pattern.
+        prompts_per_task: test prompts of each task.
+        steps: of a gradient search.
+        restarts: gradient searches at each example.
     """
 
     seed: int = Field(0, ge=0)

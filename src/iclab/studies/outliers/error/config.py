@@ -30,14 +30,31 @@ VECTORS = "outlier_vectors"
 
 class OutlierVectors(Config):
     """Outliers of a test distribution: combinations of the patterns (``null``: each pattern alone) and the length of
-    what they have orthogonal to all patterns."""
+    what they have orthogonal to all patterns.
+
+    Attributes:
+        coefficients: of the outlier patterns in each outlier vector; ``null`` is one pattern each.
+        orthogonal: length of the part that is orthogonal to all patterns.
+    """
 
     coefficients: Coefficients | None = None
     orthogonal: Size = 0.0
 
 
 class TestAxes(Config):
-    """What is varied at test time: the product of all axes. An axis that is ``null`` stays as ``test`` has it."""
+    """What is varied at test time: the product of all axes. An axis that is ``null`` stays as ``test`` has it.
+
+    Attributes:
+        num_examples: l_ts.
+        outlier_fraction: alpha.
+        label_rule: labels of outliers.
+        outlier_size: kappa_a'.
+        irrelevant_range: K'.
+        placement: where outliers stand in a prompt, seen from the query.
+        sampling: whether each example is an outlier by itself, or a fixed number is.
+        input_noise: standard deviation of Gaussian noise on inputs.
+        outlier_vectors: outliers by name.
+    """
 
     __test__ = False  # pytest takes classes called Test... for tests
 
@@ -67,6 +84,15 @@ class OutlierErrorConfig(Config):
 
     The errors are means over all tasks: every task has ``prompts_per_task`` prompts of ``num_queries``
     queries.
+
+    Attributes:
+        seed: of all randomness of a cell.
+        prompts: what is trained on.
+        learners: learners by a short key.
+        test: what is tested on.
+        axes: what is varied in tests.
+        prompts_per_task: test prompts of each task.
+        num_queries: Q, queries of a prompt.
     """
 
     seed: int = Field(0, ge=0)

@@ -27,6 +27,15 @@ class OutlierGatesConfig(Config):
     """Gated learners, looked at on one kind of test prompts with outliers of several sizes (kappa_a').
 
     The decay is fitted on the nearest ``fitted`` clean examples.
+
+    Attributes:
+        seed: of all randomness of a cell.
+        prompts: what is trained on.
+        learners: learners by a short key.
+        test: what is tested on.
+        outlier_sizes: kappa_a' of the test prompts.
+        num_prompts: prompts that a number rests on.
+        fitted: nearest clean examples that the decay is fitted on.
     """
 
     seed: int = Field(0, ge=0)

@@ -14,6 +14,11 @@ class Vary(Config):
     """What is varied, one at a time, all else as configured; nothing where all lists are empty.
 
     ``num_examples`` is l_tr of every learner, ``outlier_fraction`` p_a and ``relevant`` M1.
+
+    Attributes:
+        num_examples: l_tr of every learner.
+        outlier_fraction: p_a of the prompts.
+        relevant: M1 of the prompts.
     """
 
     num_examples: list[Annotated[int, Field(ge=1, le=1_000_000)]] = Field(default_factory=list)
@@ -27,6 +32,15 @@ class OutlierTrainingConfig(Config):
     Where nothing is varied, losses, errors and attention are recorded: attention at ``probes`` moments and before the
     first step, on ``probe_prompts`` fresh prompts of each learner's training law. Where something is varied, a training
     ends at the lowest of ``levels``, and the steps to each level are recorded.
+
+    Attributes:
+        seed: of all randomness of a cell.
+        prompts: what is trained on.
+        learners: learners by a short key.
+        levels: losses whose first steps are recorded.
+        vary: what is varied, one at a time.
+        probes: moments at which attention is recorded.
+        probe_prompts: fresh prompts that it is recorded on.
     """
 
     seed: int = Field(0, ge=0)
