@@ -102,10 +102,19 @@ def _apply(model: type[BaseModel], tree: dict[str, Any], change: Change) -> None
         if isinstance(node, dict) and node.get(index) is None:
             node[index] = parent.default(part)
         if rest == (child.discriminator,):
-            if not isinstance(node[index], dict) or node[index].get(rest[0]) != change.value:
-                node[index] = {rest[0]: change.value}
+            _set_kind(node, index, rest[0], change.value, parent.default(part))
             return
         field_type, node = child, node[index]
+
+
+def _set_kind(node: Any, index: Any, name: str, kind: object, default: Any) -> None:
+    """Replace a section by the defaults of another kind; a section that names no kind is of the usual one."""
+    section = node[index]
+    usual = default.get(name) if isinstance(default, dict) else None
+    if isinstance(section, dict) and section.get(name, usual) == kind:
+        section[name] = kind
+    else:
+        node[index] = {name: kind}
 
 
 def _set(change: Change, parent: FieldType, child: FieldType, node: Any, index: Any) -> None:

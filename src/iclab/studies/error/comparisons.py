@@ -138,8 +138,8 @@ def twins_of(comparisons: Sequence[Comparison]) -> tuple[list[Twins], list[Findi
     unlike: dict[str, None] = {}
     for c in comparisons:
         model, rival = str(c.model_row["learner"]), _section(c.point.config, c.rival)
-        if not _is_ungated(rival):
-            continue
+        if not _is_ungated(rival) or "link" not in c.point.config["prompts"]:
+            continue  # the claim is about single-index links
         more = _differences(_section(c.point.config, model), rival)
         if more:
             unlike[f"{c.point.prefix}{model} and {c.rival} differ in {more}"] = None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from iclab.experiments.sections.deep import DeepLearner
 from iclab.results.grid_points import GridPoint
 from iclab.results.page import Table
-
-if TYPE_CHECKING:
-    from iclab.experiments.sections.deep import DeepLearner
+from iclab.studies.error.config import ErrorConfig
 
 _CAPTION = (
     "Numbers in all parameters of each deep model, and numbers that it carries of a prompt after n examples. Counted "
@@ -19,19 +18,17 @@ _CAPTION = (
 
 
 def sizes(points: Sequence[GridPoint]) -> list[Table]:
-    """A row for each deep model and place; no table where there is none."""
+    """A row for each deep model and grid point; no table where there is none."""
     rows = [[point.title, *row] for point in points for row in _rows(point.config)]
     columns = ["prompts", "learner", "parameters", "state after n examples"]
     return [Table("sizes", _CAPTION, columns, rows)] if rows else []
 
 
 def _rows(config: dict[str, Any]) -> list[list[str]]:
-    from iclab.experiments.sections.deep import DeepLearner
-
-    deep = {name: section for name, section in config["learners"].items() if section["kind"] == "deep"}
-    learners = {section["label"] or name: DeepLearner.model_validate(section) for name, section in deep.items()}
-    dim, lengths = config["prompts"]["ambient_dim"], config["num_examples"]
-    return [[name, *_counts(learner, dim, lengths)] for name, learner in learners.items()]
+    typed = ErrorConfig.model_validate(config)
+    deep = {key: section for key, section in typed.learners.items() if isinstance(section, DeepLearner)}
+    dim, lengths = typed.setting.dimension if deep else 0, typed.num_examples
+    return [[typed.names[key], *_counts(section, dim, lengths)] for key, section in deep.items()]
 
 
 def _counts(learner: DeepLearner, input_dim: int, lengths: list[int]) -> tuple[str, str]:
