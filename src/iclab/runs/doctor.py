@@ -17,7 +17,9 @@ from iclab.runs.threads import VARIABLES, available_cores
 
 
 def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Versions, machine, rates of one core, threads, devices and backends; ``checks`` are those that a run in ``folder`` rests on.
+    """Return versions, machine, rates of one core, threads, devices and backends.
+
+    ``checks`` are those that a run in ``folder`` rests on.
 
     Args:
         folder: where runs would be written; the working folder by default.
