@@ -9,6 +9,7 @@ import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,33 @@ if TYPE_CHECKING:
 _ASKED = re.compile(r"tried to allocate (\d[\d.]*) ?([KMGT]i?B|bytes)?", re.IGNORECASE)
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory", "out of memory")
 
+_sizes: ContextVar[list[float] | None] = ContextVar("iclab_sizes", default=None)
+
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
 
 def check_memory(what: str, num_bytes: float) -> None:
     """Raise `InputError` when ``num_bytes`` exceed this machine's memory, naming both."""
+    sizes = _sizes.get()
+    if sizes is not None:
+        sizes.append(num_bytes)
     total = total_memory()
     if total and num_bytes > total:
         raise InputError(
             f"{what} would take {format_bytes(num_bytes)} of memory and this machine has {format_bytes(total)}; "
             "lower the number of prompts, examples or dimensions"
         )
+
+
+@contextmanager
+def recorded_sizes() -> Iterator[list[float]]:
+    """Inside, the list holds the bytes that `check_memory` was asked about: the largest tensors of what is checked."""
+    sizes: list[float] = []
+    token = _sizes.set(sizes)
+    try:
+        yield sizes
+    finally:
+        _sizes.reset(token)
 
 
 class MemoryShortage(InputError):

@@ -8,9 +8,9 @@ import yaml
 
 from iclab.errors import InputError
 from iclab.execution import Execution, executing
+from iclab.experiments.cost import Work
 from iclab.experiments.resolve import resolve
 from iclab.experiments.sections.deep import DeepLearner, Growth
-from iclab.experiments.sections.gpu_cost import StepCost
 from iclab.lock import LOCK, locked
 from iclab.pretraining.trainer.loop import Trainer
 from iclab.prompts import SingleIndex, Stream
@@ -133,9 +133,9 @@ def test_a_run_on_a_device_that_is_not_here_is_refused_before_anything_is_writte
 
 
 def test_the_forecast_for_a_gpu_counts_steps_and_the_slower_of_launching_and_computing():
-    small, large = StepCost(1e6, 1e6, 100.0), StepCost(15e12, 1e12, 100.0)
-    assert small.seconds == pytest.approx(100 * 6e-6)
-    assert large.seconds == pytest.approx(2.0)
+    small, large = Work(1e6, 1e6, calls=100), Work(15e12, 1e12, calls=100)
+    assert small.gpu_seconds == pytest.approx(100 * 6e-6)
+    assert large.gpu_seconds == pytest.approx(2.0)
     section = DeepLearner.model_validate(deep("gpt2", steps=12, evaluate_every=12))
     double = DeepLearner.model_validate(deep("gpt2", steps=24, evaluate_every=12))
     assert double.gpu_seconds() == pytest.approx(2 * section.gpu_seconds())

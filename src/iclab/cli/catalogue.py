@@ -75,7 +75,7 @@ def _print_keys(resolved: Resolved, as_json: bool) -> None:
 def _print(resolved: Resolved) -> None:
     import yaml
 
-    from iclab.experiments.sections.gpu_cost import ASSUMPTIONS, dollars
+    from iclab.experiments.cost import GPU_ASSUMPTIONS, dollars
     from iclab.runs.progress import format_seconds
 
     definition = resolved.definition
@@ -97,7 +97,7 @@ def _print(resolved: Resolved) -> None:
     click.echo(f"cells: {count}, {forecast}")
     if resolved.gpu_seconds:
         price = f"{dollars(resolved.gpu_seconds):.2g} dollars"
-        click.echo(f"trainings on one GPU: about {format_seconds(resolved.gpu_seconds)}, {price} ({ASSUMPTIONS})")
+        click.echo(f"trainings on one GPU: about {format_seconds(resolved.gpu_seconds)}, {price} ({GPU_ASSUMPTIONS})")
     click.echo(f"folder: runs/{resolved.folder_name}")
     click.echo("config of the first cell:")
     text = yaml.safe_dump(resolved.cells[0].to_json(), allow_unicode=True, sort_keys=False)

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from iclab.config.loading import load_object
+from iclab.experiments.cost import Cost
+from iclab.memory import recorded_sizes
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
     from iclab.results.page import Reading
     from iclab.results.results import Results
+
+
+_LIBRARIES = 4e8  # bytes of a process that has loaded torch
+_CELL_FILES = 5e4  # bytes of a cell beside its samples
 
 
 class Config(BaseModel):
@@ -47,6 +53,9 @@ class ExperimentKind:
             ``package.module:function``, which is imported when it is needed. What a name leads to is no part of `code`,
             so it can be changed without computing cells anew.
         gpu_seconds: rough seconds of a cell's trainings on one GPU, zero for a cell without any.
+        memory: rough bytes of the largest tensors of a cell; ``None`` takes the largest size that ``check`` asks
+            `iclab.memory.check_memory` about.
+        disk: rough bytes of the samples and checkpoints of a cell, ``None`` where nobody knows.
         check: raises `InputError` for configs that the types allow but the mathematics does not (``r > d``).
     """
 
@@ -56,6 +65,8 @@ class ExperimentKind:
     summary: Callable[[Results], Reading] | str
     check: Callable[[Any], None] = lambda _: None
     gpu_seconds: Callable[[Any], float] = lambda _: 0.0
+    memory: Callable[[Any], float] | None = None
+    disk: Callable[[Any], float] | None = None
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -83,15 +94,28 @@ class ExperimentKind:
         return (load_object("summary", function) if isinstance(function, str) else function)(results)
 
     def forecast(self, config: Config) -> float | None:
-        """Rough CPU seconds of a cell; ``None`` where ``seconds`` fails or gives no finite number >= 0.
+        """Return the rough CPU seconds of a cell; ``None`` where ``seconds`` fails or gives no finite number >= 0."""
+        return _estimate(self.seconds, config)
 
-        A forecast is a service: without one a run is as good.
+    def cost(self, config: Config) -> Cost:
+        """Return the rough cost of a cell.
+
+        Memory is that of the libraries and the largest tensors. Where ``memory`` is not given, ``check`` is asked,
+        which may import the numeric libraries.
         """
-        try:
-            seconds = float(self.seconds(config))
-        except Exception:  # `seconds` may be a user's own and raise anything
-            return None
-        return seconds if 0 <= seconds < math.inf else None
+        tensors = _estimate(self.memory or self._largest_checked, config)
+        samples = None if self.disk is None else _estimate(self.disk, config)
+        return Cost(
+            self.forecast(config),
+            _estimate(self.gpu_seconds, config) or 0.0,
+            None if tensors is None else tensors + _LIBRARIES,
+            None if samples is None else samples + _CELL_FILES,
+        )
+
+    def _largest_checked(self, config: Config) -> float:
+        with recorded_sizes() as sizes:
+            self.check(config)
+        return max(sizes, default=math.nan)
 
 
 def learner_names(config: Config) -> dict[str, str]:
@@ -103,6 +127,11 @@ def learner_names(config: Config) -> dict[str, str]:
     }
 
 
+def total_cost(kind: ExperimentKind, configs: Iterable[Config]) -> Cost:
+    """Return the rough cost of some cells, computed one after another."""
+    return sum((kind.cost(config) for config in configs), Cost(0.0, 0.0, 0.0, 0.0))
+
+
 def total_forecast(kind: ExperimentKind, configs: Iterable[Config]) -> float | None:
     """Rough CPU seconds of some cells; ``None`` where that of one is not known."""
     total = 0.0
@@ -112,3 +141,12 @@ def total_forecast(kind: ExperimentKind, configs: Iterable[Config]) -> float | N
             return None
         total += seconds
     return total
+
+
+def _estimate(function: Callable[[Any], float], config: Config) -> float | None:
+    """A finite number >= 0; ``None`` where the function, which may be a user's own, gives none or raises anything."""
+    try:
+        number = float(function(config))
+    except Exception:
+        return None
+    return number if 0 <= number < math.inf else None

@@ -10,13 +10,16 @@ from typing import Any
 
 from iclab.errors import InputError
 from iclab.lock import locked
+from iclab.machine import cache_file, machine_rates
 from iclab.memory import format_bytes
 from iclab.runs.environment import PACKAGES, describe_environment
 from iclab.runs.threads import VARIABLES, available_cores
 
 
 def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Versions, machine, threads, devices and backends; ``checks`` are those that a run in ``folder`` rests on.
+    """Return versions, machine, rates of one core, threads, devices and backends.
+
+    ``checks`` are those that a run in ``folder`` rests on.
 
     Args:
         folder: where runs would be written; the working folder by default.
@@ -38,6 +41,7 @@ def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
             "memory": format_bytes(environment["memory_bytes"]) if environment["memory_bytes"] else None,
             "load average": environment["load_average"],
         },
+        "one core": _rates(),
         "threads": {
             "torch": torch.get_num_threads(),
             **{name: os.environ.get(name, "not set") for name in VARIABLES},
@@ -60,6 +64,18 @@ def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
             "folder writable": writable,
             "folder has locks": lockable,
         },
+    }
+
+
+def _rates() -> dict[str, Any]:
+    """What forecasts rest on; see `iclab.machine`."""
+    rates, path = machine_rates(), cache_file()
+    return {
+        "GFLOP/s of products": float(f"{rates.operations / 1e9:.3g}"),
+        "GB/s of copies": float(f"{rates.bytes / 1e9:.3g}"),
+        "million numbers drawn/s": float(f"{rates.numbers / 1e6:.3g}"),
+        "thousand small calls/s": float(f"{rates.calls / 1e3:.3g}"),
+        "kept in": str(path) if path.is_file() else None,
     }
 
 

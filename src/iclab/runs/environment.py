@@ -13,6 +13,7 @@ from typing import Any
 
 import iclab
 from iclab.errors import InputError
+from iclab.machine import processor
 from iclab.memory import total_memory
 from iclab.runs.threads import available_cores
 
@@ -28,7 +29,7 @@ def describe_environment() -> dict[str, Any]:
         **_source(),
         "machine": platform.node(),
         "system": platform.platform(),
-        "cpu": _cpu(),
+        "cpu": processor(),
         "cores": available_cores(),
         "memory_bytes": total_memory(),
         "command": [argument.encode("utf-8", "backslashreplace").decode() for argument in sys.argv],
@@ -80,12 +81,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip()
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.kind import Config
-from iclab.experiments.sections.gpu_cost import StepCost
 
 if TYPE_CHECKING:
     from torch import nn
@@ -48,15 +48,14 @@ class MambaBackbone(_Backbone):
         per_token = math.ceil(self.width / 16) + 2.0 * self.state_size
         return 4.0 * self.depth * (3 * tokens * per_token + 2 * prompts * 2 * self.width * self.state_size)
 
-    def token_seconds(self) -> float:
-        """Rough seconds on one core for a token, forward and backward."""
-        channels = 2 * self.width
-        return self.depth * channels * (1e-9 * self.state_size + 3e-8 + 18 * self.width * 1.2e-11)
+    def token_work(self) -> Work:
+        """Work on the CPU for a token, forward and backward: products, and passes over channels and their states."""
+        return 2.0 * self.width * self.depth * Work(operations=18.0 * self.width, bytes=300.0 + 10.0 * self.state_size)
 
-    def step_cost(self, tokens: float, length: int) -> StepCost:
-        """Of a training step on ``tokens`` tokens."""
+    def step_work(self, tokens: float, length: int) -> Work:
+        """Work on a GPU of a training step on ``tokens`` tokens."""
         del length
-        return gated_cost(self.width, self.depth, tokens)
+        return gated_work(self.width, self.depth, tokens)
 
 
 class LinearAttentionBackbone(_Backbone):
@@ -84,15 +83,14 @@ class LinearAttentionBackbone(_Backbone):
         """Rough bytes that a training step keeps beside the residual stream: keys, queries and states."""
         return 4.0 * self.depth * self.state_size * (6 * tokens + 2 * prompts * 2 * self.width)
 
-    def token_seconds(self) -> float:
-        """Rough seconds on one core for a token, forward and backward."""
-        channels = 2 * self.width
-        return self.depth * channels * (6e-8 + 18 * self.width * 1.2e-11)
+    def token_work(self) -> Work:
+        """Work on the CPU for a token, forward and backward."""
+        return 2.0 * self.width * self.depth * Work(operations=18.0 * self.width, bytes=600.0)
 
-    def step_cost(self, tokens: float, length: int) -> StepCost:
-        """Of a training step on ``tokens`` tokens."""
+    def step_work(self, tokens: float, length: int) -> Work:
+        """Work on a GPU of a training step on ``tokens`` tokens."""
         del length
-        return gated_cost(self.width, self.depth, tokens)
+        return gated_work(self.width, self.depth, tokens)
 
 
 class GPT2Backbone(_Backbone):
@@ -135,20 +133,20 @@ class GPT2Backbone(_Backbone):
         del tokens, prompts
         return 0.0
 
-    def token_seconds(self) -> float:
-        """Rough seconds on one core for a token, forward and backward."""
-        return self.depth * self.width * (4e-8 + 72 * self.width * 1.2e-11)
+    def token_work(self) -> Work:
+        """Work on the CPU for a token, forward and backward."""
+        return self.width * self.depth * Work(operations=72.0 * self.width, bytes=400.0)
 
-    def step_cost(self, tokens: float, length: int) -> StepCost:
-        """Of a training step on ``tokens`` tokens in sequences of ``length``."""
+    def step_work(self, tokens: float, length: int) -> Work:
+        """Work on a GPU of a training step on ``tokens`` tokens in sequences of ``length``."""
         products = 6.0 * 12 * self.width**2 + 12.0 * length * self.width
-        return StepCost(self.depth * tokens * products, self.depth * tokens * 240.0 * self.width, 80.0 * self.depth)
+        return self.depth * Work(operations=tokens * products, bytes=tokens * 240.0 * self.width, calls=80.0)
 
 
 Backbone = Annotated[MambaBackbone | GPT2Backbone | LinearAttentionBackbone, Field(discriminator="kind")]
 
 
-def gated_cost(width: int, depth: int, tokens: float) -> StepCost:
-    """Of a step of `iclab.models.Mamba`, whose blocks have twice as many channels as the residual stream."""
+def gated_work(width: int, depth: int, tokens: float) -> Work:
+    """Work of a step of `iclab.models.Mamba`, whose blocks have twice as many channels as the residual stream."""
     channels = 2.0 * width
-    return StepCost(depth * tokens * 18.0 * width * channels, depth * tokens * 160.0 * channels, 70.0 * depth)
+    return depth * Work(operations=tokens * 18.0 * width * channels, bytes=tokens * 160.0 * channels, calls=70.0)

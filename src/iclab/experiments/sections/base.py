@@ -131,6 +131,10 @@ class LearnerSection(Config):
         """Return the rough seconds of the fit on one GPU; zero for what needs none."""
         return 0.0
 
+    def checkpoint_bytes(self) -> float:
+        """Return the rough bytes of the files that the fit leaves; zero for what leaves none."""
+        return 0.0
+
     @property
     def longest_context(self) -> int | None:
         """The longest context that the learner is tested at; ``None`` for any."""

@@ -246,10 +246,11 @@ class DeepLearner(LearnerSection):
         training = self.training
         evaluations = training.steps / training.evaluate_every * training.evaluation_prompts / 3
         tokens = 2 * training.num_examples * (training.steps * training.batch_size + evaluations)
-        return tokens * self.backbone.token_seconds()
+        return (tokens * self.backbone.token_work()).seconds()
 
     def predict_seconds(self, setting: Setting) -> float:
-        return setting.num_prompts * sum(setting.num_examples) * self.backbone.token_seconds()
+        tokens = float(setting.num_prompts * sum(setting.num_examples))
+        return (tokens * self.backbone.token_work()).seconds()
 
     def _description(self, model: InContextModel, prompts: PromptDistribution, stream: Stream) -> dict[str, Any]:
         """What decides the training: the section but for what figures call it, the prompts, stream and sizes."""
@@ -265,13 +266,18 @@ class DeepLearner(LearnerSection):
             "stream": stream.path,
         }
 
+    def checkpoint_bytes(self) -> float:
+        parameters = self.backbone.token_work().operations / 6  # forward and backward use each three times, two each
+        copies = 4 if self.training.average is None else 6  # weights, two moments and the best weights; averages
+        return 4.0 * copies * parameters
+
     def gpu_seconds(self) -> float:
-        """Rough seconds of the training on one GPU; see `iclab.experiments.sections.gpu_cost`."""
+        """Rough seconds of the training on one GPU; see `iclab.experiments.cost.GPU`."""
         training = self.training
         length = 2 * training.num_examples + 1
-        step = self.backbone.step_cost(float(length * training.batch_size), length)
-        evaluation = self.backbone.step_cost(float(length * training.evaluation_prompts), length)
-        return training.steps * (step.seconds + evaluation.seconds / 3 / training.evaluate_every)
+        step = self.backbone.step_work(float(length * training.batch_size), length)
+        evaluation = self.backbone.step_work(float(length * training.evaluation_prompts), length)
+        return training.steps * (step.gpu_seconds + evaluation.gpu_seconds / 3 / training.evaluate_every)
 
 
 def _evaluations(record: TrainRecord) -> Iterator[tuple[int, float]]:

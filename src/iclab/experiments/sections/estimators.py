@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.sections.base import LearnerSection, Setting, support_of
 from iclab.experiments.sections.single_index import check_prompts_fit
 
@@ -59,7 +60,7 @@ class EstimatorSection(LearnerSection):
         return 0.0
 
     def predict_seconds(self, setting: Setting) -> float:
-        return setting.num_prompts * setting.longest * setting.dimension**2 * 2e-9
+        return Work(operations=160.0 * setting.num_prompts * setting.longest * setting.dimension**2).seconds()
 
 
 class LeastSquaresLearner(EstimatorSection):
@@ -169,17 +170,16 @@ class KernelRidgeLearner(LearnerSection):
         check_bytes(f"{key}.max_examples", self.max_examples, 48.0 * min(self.max_examples, setting.longest) ** 2)
         tuned = max(self.tuning_lengths(setting.num_examples))
         check_prompts_fit(f"{key}.tune_prompts", self.tune_prompts, tuned + 8, setting.dimension)
-        grid = len(self.bandwidths) * len(self.penalties)
-        check_duration(f"{key}.tune_prompts", self.tune_prompts, grid * self.tune_prompts * tuned**3 * 1.2e-11)
+        check_duration(f"{key}.tune_prompts", self.tune_prompts, self.fit_seconds(setting))
 
     def fit_seconds(self, setting: Setting) -> float:
-        tuned = max(self.tuning_lengths(setting.num_examples))
-        per_grid = self.tune_prompts * (tuned**3 * 1.2e-11 + tuned**2 * 2e-8)
-        return len(self.bandwidths) * len(self.penalties) * per_grid
+        tuned = float(max(self.tuning_lengths(setting.num_examples)))
+        solutions = float(len(self.bandwidths) * len(self.penalties) * self.tune_prompts)
+        return (solutions * Work(operations=tuned**3, bytes=200.0 * tuned**2)).seconds()
 
     def predict_seconds(self, setting: Setting) -> float:
         longest = max([n for n in setting.num_examples if n <= self.max_examples], default=1)
-        return setting.num_prompts * longest**3 * 3e-11
+        return Work(operations=2.4 * setting.num_prompts * longest**3).seconds()
 
     @property
     def longest_context(self) -> int:

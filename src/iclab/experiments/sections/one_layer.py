@@ -8,6 +8,7 @@ from pydantic import Field
 
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.sections.base import LearnerSection, Setting, support_of
 from iclab.experiments.sections.derived import derived
 from iclab.experiments.sections.single_index import Gate, check_gate, check_prompts_fit, sampling_seconds
@@ -50,8 +51,7 @@ class TwoStage(_TWO_STAGE):
         return (
             sampling_seconds(self.stage1_tasks, self.num_examples, dim)
             + sampling_seconds(self.stage2_tasks, sum(lengths) / len(lengths), dim)
-            + rows * width**2 * 2e-11
-            + width**3 * 3e-9
+            + Work(operations=1.6 * rows * width**2 + 240.0 * width**3).seconds()
         )
 
     def check(self, key: str, embedding: str, setting: Setting) -> None:
@@ -97,7 +97,10 @@ class Joint(_JOINT):
     def seconds(self, dim: int, width: int) -> float:
         """Rough seconds on one core."""
         del width
-        return sampling_seconds(self.steps * self.batch_size, self.num_examples, dim) + self.steps * 4e-3
+        return (
+            sampling_seconds(self.steps * self.batch_size, self.num_examples, dim)
+            + Work(calls=2000.0 * self.steps).seconds()
+        )
 
     def check(self, key: str, embedding: str, setting: Setting) -> None:
         """Refuse what cannot be trained."""

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.kind import Config
 from iclab.experiments.sections.base import LearnerSection, PromptsSection, Setting, refuse_real_labels
 from iclab.experiments.sections.derived import derived
@@ -112,7 +113,7 @@ class OutlierPromptsSection(_OutlierKeys, PromptsSection):
         return torch.tensor([-1.0, 1.0])
 
     def draw_seconds(self, seed: int, num_prompts: float, length: float) -> float:
-        return num_prompts * length * (1.5e-7 + self.ambient_dim * 3e-9)
+        return (num_prompts * length * drawn_token(self.ambient_dim)).seconds()
 
     def num_tasks(self, tasks: Tasks) -> int:
         """How many ``tasks`` are, over these patterns."""
@@ -291,21 +292,26 @@ class AttentionLearner(LearnerSection):
 
     def fit_seconds(self, setting: Setting) -> float:
         training, dim = self.training, setting.dimension
-        numbers = training.batch_size * (training.num_examples + 1.0)
-        step = 8e-4 + numbers * (1.5e-7 + dim * 3e-9)
-        if self.depth == 1:
-            return training.steps * step
-        pairs = numbers * (training.num_examples + 1)
-        layer = 1.6e-3 + numbers * (dim + 1) ** 2 * 3e-10 + pairs * 1.5e-8
-        gates = 1.4 if self.kind == "gated" else 1.0
-        return training.steps * (step + gates * self.depth * layer)
+        tokens = training.batch_size * (training.num_examples + 1.0)
+        step = Work(calls=400.0) + tokens * drawn_token(dim)
+        if self.depth > 1:
+            pairs = tokens * (training.num_examples + 1)
+            layer = Work(operations=24.0 * tokens * (dim + 1) ** 2, bytes=150.0 * pairs, calls=800.0)
+            step += (1.4 if self.kind == "gated" else 1.0) * self.depth * layer
+        return (float(training.steps) * step).seconds()
 
     def predict_seconds(self, setting: Setting) -> float:
-        dim, total = setting.dimension, 0.0
+        dim, total = setting.dimension, Work()
         for examples in setting.num_examples:
             tokens = setting.num_prompts * float(examples + setting.num_queries)
-            total += self.depth * tokens * (dim * dim * 2e-10 + (examples if self.depth > 1 else 1) * 5e-9)
-        return total
+            readers = examples if self.depth > 1 else 1
+            total += self.depth * tokens * Work(operations=16.0 * dim * dim, bytes=50.0 * readers)
+        return total.seconds()
+
+
+def drawn_token(dim: int) -> Work:
+    """Work to draw a token of an outlier prompt and read it once: noise, and the choice and size of its patterns."""
+    return Work(numbers=45.0 + dim)
 
 
 ONE_LAYER_MODELS = {

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from iclab.config.loading import load_object, split_name
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.sections.base import LearnerSection, PromptsSection, Setting
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
     from iclab.prompts import PromptDistribution, Stream
 
-_SECONDS_PER_BYTE = 1e-9  # of a drawn prompt
+_PASSES = 10.0  # over the bytes of a drawn prompt
 _PROBED = 64  # prompts whose labels are looked at
 
 
@@ -52,7 +53,8 @@ class OwnPrompts(PromptsSection):
         return sample_checked(self.build(seed), Stream(seed).child("labels"), _PROBED, 8, 1).example_labels
 
     def draw_seconds(self, seed: int, num_prompts: float, length: float) -> float:
-        return num_prompts * self.build(seed).prompt_bytes(math.ceil(length), 0) * _SECONDS_PER_BYTE
+        drawn = num_prompts * self.build(seed).prompt_bytes(math.ceil(length), 0)
+        return Work(bytes=_PASSES * drawn).seconds()
 
     def own_modules(self) -> frozenset[str]:
         return _module_of(self.family)

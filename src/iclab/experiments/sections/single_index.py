@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iclab.config.limits import check_bytes
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.kind import Config
 from iclab.experiments.sections.base import PromptsSection, Setting
 
@@ -146,5 +147,5 @@ def check_gate(key: str, gate: Gate, setting: Setting) -> None:
 
 def sampling_seconds(num_prompts: float, num_examples: float, ambient_dim: int) -> float:
     """Rough seconds on one core to draw prompts and compute the state of the one-layer model on them."""
-    per_example = 12e-9 + ambient_dim * 3.3e-9 + ambient_dim**2 * 2.6e-11
-    return num_prompts * num_examples * per_example
+    example = Work(numbers=4.0 + ambient_dim, operations=2.0 * ambient_dim**2)
+    return (num_prompts * num_examples * example).seconds()

@@ -99,8 +99,7 @@ def check(config: AlignmentConfig) -> None:
     setting = Setting(config.prompts, config.seed)
     _ = setting.distribution  # refuses what cannot be drawn
     check_prompts_fit("num_examples", _BATCH, max(config.num_examples), dim)
-    samples = 8.0 * 2 * 2 * len(config.gates) * len(config.num_examples)
-    check_bytes("num_prompts", config.num_prompts, samples * config.num_prompts)
+    check_bytes("num_prompts", config.num_prompts, disk(config))
     check_duration("num_prompts", config.num_prompts, seconds(config))
     if config.prompts.inputs != "gaussian":
         raise InputError(f"prompts.inputs is {config.prompts.inputs!r}; the exact curve is for gaussian inputs")
@@ -126,4 +125,9 @@ def seconds(config: AlignmentConfig) -> float:
     return sampling_seconds(config.num_prompts, total, config.prompts.ambient_dim) + 0.2
 
 
-KIND = ExperimentKind(AlignmentConfig, run_cell, seconds, "iclab.studies.alignment.report:summarise", check)
+def disk(config: AlignmentConfig) -> float:
+    """Rough bytes of the samples of a cell: products and squares for two degrees."""
+    return 8.0 * 2 * 2 * config.num_prompts * len(config.gates) * len(config.num_examples)
+
+
+KIND = ExperimentKind(AlignmentConfig, run_cell, seconds, "iclab.studies.alignment.report:summarise", check, disk=disk)

@@ -38,8 +38,7 @@ def check(config: ErrorConfig) -> None:
 def _check_evaluation(config: ErrorConfig) -> None:
     setting = config.setting
     check_prompts_fit("num_examples", EVALUATION_BATCH, setting.longest + config.num_queries, setting.dimension)
-    curves = _NUM_METRICS * (len(config.learners) + 1) * len(config.num_examples)
-    check_bytes("num_prompts", config.num_prompts, 8.0 * config.num_prompts * curves)
+    check_bytes("num_prompts", config.num_prompts, _sample_bytes(config))
     seconds = config.prompts.draw_seconds(config.seed, config.num_prompts, setting.longest)
     check_duration("num_prompts", config.num_prompts, seconds)
 
@@ -60,6 +59,15 @@ def _check_reach(key: str, section: LearnerSection, config: ErrorConfig) -> None
             f"{key}.max_examples is {longest} and num_examples starts at {shortest}: the curve would have no point; "
             "raise max_examples or leave the learner out"
         )
+
+
+def _sample_bytes(config: ErrorConfig) -> float:
+    return 8.0 * config.num_prompts * _NUM_METRICS * (len(config.learners) + 1) * len(config.num_examples)
+
+
+def disk(config: ErrorConfig) -> float:
+    """Rough bytes of samples and checkpoints of a cell."""
+    return _sample_bytes(config) + sum(section.checkpoint_bytes() for section in config.learners.values())
 
 
 def seconds(config: ErrorConfig) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from iclab.experiments.kind import ExperimentKind
-from iclab.studies.error.checks import EVALUATION_BATCH, check, gpu_seconds, seconds
+from iclab.studies.error.checks import EVALUATION_BATCH, check, disk, gpu_seconds, seconds
 from iclab.studies.error.config import ErrorConfig
 from iclab.studies.error.names import ZERO
 from iclab.studies.error.theory import theory_measurements
@@ -48,4 +48,6 @@ def run_cell(config: ErrorConfig) -> list[Measurement]:
     return measured + fits + theory_measurements(config)
 
 
-KIND = ExperimentKind(ErrorConfig, run_cell, seconds, "iclab.studies.error.report:summarise", check, gpu_seconds)
+KIND = ExperimentKind(
+    ErrorConfig, run_cell, seconds, "iclab.studies.error.report:summarise", check, gpu_seconds, disk=disk
+)

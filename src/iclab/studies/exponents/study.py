@@ -124,4 +124,11 @@ def check(config: ExponentsConfig) -> None:
             raise InputError(f"gates.{place}: {error}") from None
 
 
-KIND = ExperimentKind(ExponentsConfig, run_cell, lambda config: 0.3, "iclab.studies.exponents.report:summarise", check)
+KIND = ExperimentKind(
+    ExponentsConfig,
+    run_cell,
+    lambda config: 0.3,
+    "iclab.studies.exponents.report:summarise",
+    check,
+    disk=lambda config: 0.0,
+)

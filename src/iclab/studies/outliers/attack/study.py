@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.kind import ExperimentKind
 from iclab.experiments.sections.outliers import TestDistribution
 from iclab.studies.outliers.attack.config import OutlierAttackConfig
@@ -94,12 +95,21 @@ def seconds(config: OutlierAttackConfig) -> float:
     """Rough CPU seconds of a cell."""
     count = config.prompts_per_task * config.prompts.num_tasks(config.test.tasks)
     length, dim = config.test.num_examples, config.prompts.ambient_dim
-    setting, attack = config.setting, 0.0
+    setting, attack = config.setting, Work()
     for section in config.learners.values():
         readers = 1 if section.depth == 1 else length
-        token = 4e-9 * dim + section.depth * (1.5e-8 * readers + 1e-9 * dim * (dim if readers > 1 else 4))
-        attack += config.draws * len(config.sizes) * 4 * count * length * length * token
-    return 0.3 + attack + sum(section.fit_seconds(setting) for section in config.learners.values())
+        mixed = Work(bytes=150.0 * readers, operations=80.0 * dim * (dim if readers > 1 else 4))
+        token = Work(bytes=40.0 * dim) + section.depth * mixed
+        attack += 4.0 * config.draws * len(config.sizes) * count * length * length * token
+    return 0.3 + attack.seconds() + sum(section.fit_seconds(setting) for section in config.learners.values())
 
 
-KIND = ExperimentKind(OutlierAttackConfig, run_cell, seconds, "iclab.studies.outliers.attack.report:summarise", check)
+def disk(config: OutlierAttackConfig) -> float:
+    """Rough bytes of the samples of a cell: about a hundred numbers a prompt, learner and size."""
+    count = config.prompts_per_task * config.prompts.num_tasks(config.test.tasks)
+    return 8.0 * 100 * count * len(config.learners) * len(config.sizes)
+
+
+KIND = ExperimentKind(
+    OutlierAttackConfig, run_cell, seconds, "iclab.studies.outliers.attack.report:summarise", check, disk=disk
+)

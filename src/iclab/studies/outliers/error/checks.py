@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.sections.single_index import check_prompts_fit
 from iclab.studies.outliers.error.config import VECTORS
 from iclab.studies.outliers.learners import check_names
@@ -73,8 +74,7 @@ def _check_size(config: OutlierErrorConfig, points: list[TestPoint]) -> None:
     prompts = config.num_prompts
     length = longest + config.num_queries
     check_prompts_fit("prompts_per_task", prompts, length, config.prompts.ambient_dim)
-    samples = 8.0 * len(config.learners) * len(points)
-    check_bytes("prompts_per_task", config.prompts_per_task, samples * prompts)
+    check_bytes("prompts_per_task", config.prompts_per_task, _sample_bytes(config, len(points)))
     check_duration("prompts_per_task", config.prompts_per_task, _testing_seconds(config))
 
 
@@ -89,7 +89,11 @@ def _testing_seconds(config: OutlierErrorConfig) -> float:
         examples = point.distribution.num_examples
         drawing = config.prompts.draw_seconds(config.seed, config.num_prompts, examples + config.num_queries)
         mine = replace(setting, num_examples=(examples,))
-        total += tasks * 1.2e-3 + drawing + sum(s.predict_seconds(mine) for s in config.learners.values())
+        total += (
+            Work(calls=600.0 * tasks).seconds()
+            + drawing
+            + sum(s.predict_seconds(mine) for s in config.learners.values())
+        )
     return total
 
 
@@ -97,6 +101,16 @@ def seconds(config: OutlierErrorConfig) -> float:
     """Rough CPU seconds of a cell; NaN where nobody knows those of a learner."""
     setting = config.setting
     return 0.3 + _testing_seconds(config) + sum(section.fit_seconds(setting) for section in config.learners.values())
+
+
+def _sample_bytes(config: OutlierErrorConfig, num_points: int) -> float:
+    return 8.0 * len(config.learners) * num_points * config.num_prompts
+
+
+def disk(config: OutlierErrorConfig) -> float:
+    """Rough bytes of samples and checkpoints of a cell."""
+    checkpoints = sum(section.checkpoint_bytes() for section in config.learners.values())
+    return _sample_bytes(config, sum(1 for _ in config.points())) + checkpoints
 
 
 def gpu_seconds(config: OutlierErrorConfig) -> float:

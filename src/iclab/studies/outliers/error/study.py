@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iclab.experiments.kind import ExperimentKind, learner_names
-from iclab.studies.outliers.error.checks import check, gpu_seconds, seconds
+from iclab.studies.outliers.error.checks import check, disk, gpu_seconds, seconds
 from iclab.studies.outliers.error.config import OutlierErrorConfig, TestPoint, no_clean_example
 from iclab.studies.outliers.names import ERROR, FLOOR, NO_CLEAN_EXAMPLE
 
@@ -63,5 +63,11 @@ def evaluation_prompts(
 
 
 KIND = ExperimentKind(
-    OutlierErrorConfig, run_cell, seconds, "iclab.studies.outliers.error.report:summarise", check, gpu_seconds
+    OutlierErrorConfig,
+    run_cell,
+    seconds,
+    "iclab.studies.outliers.error.report:summarise",
+    check,
+    gpu_seconds,
+    disk=disk,
 )

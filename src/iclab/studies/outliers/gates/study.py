@@ -12,6 +12,7 @@ from pydantic import Field
 
 from iclab.config.limits import check_duration
 from iclab.errors import InputError
+from iclab.experiments.cost import Work
 from iclab.experiments.kind import Config, ExperimentKind
 from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.outliers import AttentionLearner, OutlierPromptsSection, Size, TestDistribution
@@ -127,7 +128,16 @@ def seconds(config: OutlierGatesConfig) -> float:
     tokens = config.num_prompts * config.test.num_examples * len(config.outlier_sizes)
     depth = sum(section.depth for section in config.learners.values())
     setting = config.setting
-    return 0.3 + tokens * depth * 2e-5 + sum(s.fit_seconds(setting) for s in config.learners.values())
+    looked_at = Work(calls=10.0 * tokens * depth).seconds()
+    return 0.3 + looked_at + sum(s.fit_seconds(setting) for s in config.learners.values())
 
 
-KIND = ExperimentKind(OutlierGatesConfig, run_cell, seconds, "iclab.studies.outliers.gates.report:summarise", check)
+def disk(config: OutlierGatesConfig) -> float:
+    """Rough bytes of the samples of a cell: about three numbers an example, learner and size."""
+    numbers = config.num_prompts * config.test.num_examples * len(config.learners) * len(config.outlier_sizes)
+    return 8.0 * 3 * numbers
+
+
+KIND = ExperimentKind(
+    OutlierGatesConfig, run_cell, seconds, "iclab.studies.outliers.gates.report:summarise", check, disk=disk
+)

@@ -142,5 +142,10 @@ def seconds(config: OutlierTrainingConfig) -> float:
 
 
 KIND = ExperimentKind(
-    OutlierTrainingConfig, run_cell, seconds, "iclab.studies.outliers.training.report:summarise", check
+    OutlierTrainingConfig,
+    run_cell,
+    seconds,
+    "iclab.studies.outliers.training.report:summarise",
+    check,
+    disk=lambda config: 0.0,
 )
