@@ -69,10 +69,16 @@ def sources_of(modules: Sequence[str], without: Collection[str] = ()) -> dict[st
         if package:
             compiled = (file for file in path.parent.iterdir() if file.suffix in _COMPILED)
             found |= {f"{package}/{file.name}": file.read_bytes().replace(b"\r\n", b"\n") for file in compiled}
-        tree = ast.parse(path.read_bytes())
-        waiting += [ancestor for imported in _imported(tree, package) for ancestor in _with_ancestors(imported)]
-        found[name] = _meaning(tree)
+        imported, found[name] = _parsed(path.read_bytes(), package)
+        waiting += [ancestor for module in imported for ancestor in _with_ancestors(module)]
     return found
+
+
+@cache
+def _parsed(content: bytes, package: str) -> tuple[tuple[str, ...], bytes]:
+    """What a file of ``package`` imports, and its code: once for all versions that the file is part of."""
+    tree = ast.parse(content)
+    return tuple(_imported(tree, package)), _meaning(tree)
 
 
 def _with_ancestors(name: str) -> list[str]:
@@ -117,7 +123,7 @@ def _is_installed(path: Path) -> bool:
 
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:
     """Names that may be modules: of ``from a import b`` both ``a`` and ``a.b``."""
-    waiting = [tree]
+    waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
@@ -129,7 +135,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.If) and _is_type_checking(node.test):
             waiting += node.orelse
-        else:
+        elif not isinstance(node, ast.expr):  # no expression holds an import
             waiting += ast.iter_child_nodes(node)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from iclab.errors import InputError
 from iclab.links import make_link
 from iclab.pretraining import Curriculum, Ramp
-from iclab.pretraining.phases import Plan
+from iclab.pretraining.trainer.phases import Plan
 from iclab.prompts import InputDistribution, SingleIndex, Stream
 from train_support import CURRICULUM, DIM, build, distribution, run
 

@@ -14,9 +14,9 @@ from torch import nn
 from iclab.errors import InputError
 from iclab.links import make_link
 from iclab.pretraining import load_checkpoint
-from iclab.pretraining.checkpoint import Checkpoint
-from iclab.pretraining.described import described
-from iclab.pretraining.identity import distribution_digest
+from iclab.pretraining.trainer.checkpoint import Checkpoint
+from iclab.pretraining.trainer.described import described
+from iclab.pretraining.trainer.identity import distribution_digest
 from iclab.prompts import (
     CHUNK,
     InputDistribution,

@@ -12,7 +12,7 @@ import torch
 from iclab.errors import InputError
 from iclab.models import OneLayerMamba
 from iclab.pretraining import hinge_sgd, joint, two_stage
-from iclab.pretraining.stage_one import gamma_gradient
+from iclab.pretraining.algorithm1.stage_one import gamma_gradient
 from iclab.prompts import OutlierClassification, PromptDistribution, Prompts, SingleIndex, Stream
 from train_support import build, distribution, run
 

@@ -9,7 +9,7 @@ import torch
 
 from iclab.errors import InputError
 from iclab.evaluation import error_curve
-from iclab.experiments.definitions import catalogue_names
+from iclab.experiments.definitions import catalogue_names, load_definition
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import resolve
 from iclab.models import OneLayerMamba
@@ -53,9 +53,9 @@ def _run(name: str, arguments: list[str], folder: Path) -> Results:
 
 @pytest.mark.parametrize("name", catalogue_names())
 def test_every_scale_of_the_catalogue_resolves_and_forecasts(name: str) -> None:
-    from iclab.experiments.definitions import load_definition
-
-    for scale in load_definition(name).scales:
+    definition = load_definition(name)
+    assert definition.question.endswith("?")
+    for scale in definition.scale_names:
         resolved = resolve(name, [f"scale={scale}"])
         assert resolved.cells
         # On one core. Beyond the laptop, deep models are for an accelerator or a cluster.
@@ -71,6 +71,7 @@ def test_exponents_table_is_that_of_the_theory(tmp_path: Path) -> None:
     assert "2 of 3 links have ge < ie" in reading.findings[1].text
 
 
+@pytest.mark.usefixtures("no_rendering")
 def test_exponents_reading_disagrees_where_the_numbers_do(tmp_path: Path) -> None:
     """At b = 0 an odd link keeps no degree-1 part: the trap must show as a disagreement, not be smoothed over."""
     results = _run("oh2025/exponents", ["link=he3,he2", "gates=[[1.0,0.0]]"], tmp_path / "run")
@@ -95,6 +96,7 @@ def test_alignment_simulation_lies_on_the_exact_curve(tmp_path: Path) -> None:
     assert {"mamba", "mamba, exact", "linear", "exponential", "no decay"} <= labels
 
 
+@pytest.mark.usefixtures("no_rendering")
 def test_gate_without_second_moments_is_left_out_and_named(tmp_path: Path) -> None:
     overrides = ["prompts.link=he3", "num_examples=[8]", "num_prompts=16", "seed=0", "exact_to=16"]
     results = _run("oh2025/alignment", overrides, tmp_path / "run")
@@ -114,8 +116,12 @@ def test_support_measures_what_stage_one_finds(tmp_path: Path) -> None:
     assert {len(s.x) for s in reading.figures[0].panels[0].series} == {2}
 
 
-def test_error_equals_the_library_called_directly(tmp_path: Path) -> None:
-    results = _run("oh2025/error", TINY_ERROR, tmp_path / "run")
+@pytest.fixture(scope="module")
+def tiny_error(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return _run("oh2025/error", TINY_ERROR, tmp_path_factory.mktemp("error") / "run")
+
+
+def test_error_equals_the_library_called_directly(tiny_error: Results) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     config = resolve("oh2025/error", TINY_ERROR).cells[0].config
@@ -133,15 +139,14 @@ def test_error_equals_the_library_called_directly(tmp_path: Path) -> None:
     batch = prompts.sample(Stream(0).child("evaluation"), 24, 64, 2)
     curve = error_curve({"m": model}, batch, [16, 64])["squared_error"]["m"]
     torch.set_num_threads(threads)
-    stored = results.per_seed
+    stored = tiny_error.per_seed
     stored = stored[(stored["learner"] == "Mamba, two-stage") & (stored["seed"] == 0)]
     stored = stored[stored["metric"] == "squared_error"].sort_values("num_examples")
     np.testing.assert_allclose(stored["value"], curve.values, rtol=1e-6)
 
 
-def test_error_reading_pairs_on_the_prompts_that_both_saw(tmp_path: Path) -> None:
-    results = _run("oh2025/error", TINY_ERROR, tmp_path / "run")
-    reading = load_kind("error").summarise(results)
+def test_error_reading_pairs_on_the_prompts_that_both_saw(tiny_error: Results) -> None:
+    reading = load_kind("error").summarise(tiny_error)
     texts = [finding.text for finding in reading.findings]
     told = next(text for text in texts if "kernel ridge, told the support" in text)
     assert "At N = 16" in told  # the kernel stops there

@@ -15,16 +15,12 @@ from iclab.runs.results import load_results
 from iclab.runs.run import run_experiment
 from outlier_dynamics_files import write_files
 
+pytestmark = pytest.mark.usefixtures("no_rendering")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(tmp_path_factory.mktemp("kinds"))
-
-
-@pytest.fixture(autouse=True)
-def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readings are looked at as data; drawing them takes most of the time of a tiny run."""
-    monkeypatch.setattr("iclab.report.build_report", lambda results, folder, reading: folder / "report.html")
 
 
 def run(folder: Path, name: str, arguments: list[str], out: Path) -> tuple[Results, Reading]:

@@ -187,7 +187,7 @@ def test_too_many_test_laws_are_refused() -> None:
 def test_a_run_ends_with_figures_and_tables(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     tiny = ["prompts.ambient_dim=14", "prompts.relevant=3", "prompts.irrelevant=2", "prompts_per_task=2", "seed=0..1"]
-    tiny += [f"learners.{name}.training.steps=2" for name in ("mamba", "linear", "softmax")]
+    tiny += [f"learners.{name}.training.steps=2" for name in ("mamba", "mamba_fast", "linear", "softmax")]
     tiny += ["axes.outlier_fraction=[0.0,0.8]", "axes.label_rule=[flipped]", "axes.outlier_size=[2.0]"]
     run_experiment(resolve("li2025/outlier-fraction", tiny), tmp_path / "run", engine="inline", quiet=True)
     torch.set_num_threads(threads)

@@ -19,6 +19,8 @@ from iclab.runs.run import run_experiment
 from iclab.studies.alignment.report import coverage, curve_end
 from iclab.studies.exponents.report import outcome_of
 
+pytestmark = pytest.mark.usefixtures("no_rendering")
+
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")
 PRETRAINING = {"num_examples": 8, "stage1_tasks": 16, "stage2_tasks": 16}
 LEARNERS = [
@@ -93,8 +95,13 @@ def test_the_config_of_a_place_is_that_of_its_cells(tiny_error: str, tmp_path: P
     assert column_of(results, "prompts.noise") is None
 
 
-def test_error_reading_tolerates_learners_that_are_missing(tiny_error: str, tmp_path: Path) -> None:
-    results, _ = _run(tiny_error, [*LEARNERS, *KERNEL, "seed=0..4"], tmp_path / "run")
+@pytest.fixture(scope="module")
+def five_seeds(tiny_error: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Reading]:
+    return _run(tiny_error, [*LEARNERS, *KERNEL, "seed=0..4"], tmp_path_factory.mktemp("seeds") / "run")
+
+
+def test_error_reading_tolerates_learners_that_are_missing(five_seeds: tuple[Results, Reading]) -> None:
+    results, _ = five_seeds
     read = load_kind("error").summarise
     for learner in ("zero predictor", "Mamba, two-stage", "no gate, two-stage", "kernel ridge, all inputs"):
         kept = replace(
@@ -121,8 +128,8 @@ def test_few_seeds_are_described_and_not_judged(tiny_error: str, tmp_path: Path)
     assert "3 seeds, 8 prompts each" in reading.figures[0].caption
 
 
-def test_kernel_curves_say_what_they_were_tuned_to_and_why_they_stop(tiny_error: str, tmp_path: Path) -> None:
-    results, reading = _run(tiny_error, [*LEARNERS, *KERNEL, "seed=0..4"], tmp_path / "run")
+def test_kernel_curves_say_what_they_were_tuned_to_and_why_they_stop(five_seeds: tuple[Results, Reading]) -> None:
+    results, reading = five_seeds
     table = next(table for table in reading.tables if table.name == "tuning")
     ((_, learner, length, bandwidths, _, source),) = table.rows
     assert (learner, length) == ("kernel ridge, all inputs", 4)

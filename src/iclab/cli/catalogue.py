@@ -23,9 +23,8 @@ def list_command(as_json: bool) -> None:
 
     definitions = [load_definition(name) for name in catalogue_names()]
     if as_json:
-        fields = {"name", "title", "question", "source", "kind", "scales"}
-        entries = [d.model_dump(mode="json", include=fields) for d in definitions]
-        print_json([entry | {"scales": list(entry["scales"])} for entry in entries])
+        fields = ("name", "title", "question", "source", "kind")
+        print_json([{key: getattr(d, key) for key in fields} | {"scales": d.scale_names} for d in definitions])
         return
     width = max((len(d.name) for d in definitions), default=0)
     for definition in definitions:
@@ -35,9 +34,10 @@ def list_command(as_json: bool) -> None:
 @click.command("show", context_settings=OVERRIDE_SETTINGS)
 @click.argument("name")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[KEY=VALUE]...")
+@click.option("--keys", "as_keys", is_flag=True, help="List every key that can be set: meaning, values, default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def show_command(context: click.Context, name: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def show_command(context: click.Context, name: str, overrides: tuple[str, ...], as_keys: bool, as_json: bool) -> None:
     """Show what an experiment asks, and its configuration with the overrides applied.
 
     NAME is an experiment of `iclab list`, or the path of a YAML file.
@@ -46,14 +46,30 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
 
     # Types are checked here, the mathematics when it runs: that needs the numeric libraries.
     resolved = resolve(name, check_overrides(context, overrides), check=False)
-    if as_json:
+    if as_keys:
+        _print_keys(resolved, as_json)
+    elif as_json:
         description = {key: value for key, value in resolved.to_json().items() if key != "cells"}
-        scales = list(resolved.definition.scales)
+        scales = resolved.definition.scale_names
         summary = {"scales": scales, "num_cells": len(resolved.cells), "seconds": resolved.seconds}
         summary["gpu_seconds"] = resolved.gpu_seconds
         print_json(description | summary)
+    else:
+        _print(resolved)
+
+
+def _print_keys(resolved: Resolved, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from iclab.config.reference import keys_of
+
+    keys = keys_of(resolved.kind.config, resolved.cells[0].to_json())
+    if as_json:
+        print_json([asdict(key) for key in keys])
         return
-    _print(resolved)
+    for key in keys:
+        default = f"; by default {key.default}" if key.default else "; must be given"
+        click.echo(f"{key.name}\n    {key.meaning + ': ' if key.meaning else ''}{key.allowed}{default}")
 
 
 def _print(resolved: Resolved) -> None:
@@ -64,7 +80,7 @@ def _print(resolved: Resolved) -> None:
 
     definition = resolved.definition
     source = f" ({definition.source})" if definition.source else ""
-    others = ", ".join(name for name in definition.scales if name != resolved.scale)
+    others = ", ".join(name for name in definition.scale_names if name != resolved.scale)
     click.echo(f"{definition.title}{source}\n{definition.question}\n")
     click.echo(f"experiment: {definition.name}\nkind: {definition.kind}")
     click.echo(f"scale: {resolved.scale}" + (f" (also: {others})" if others else ""))

@@ -7,6 +7,7 @@ Sections may also stand in mappings (``learners.zero.kind``) and lists (``layers
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,15 +17,38 @@ from iclab.config.nearest import did_you_mean, listed
 from iclab.errors import InputError
 
 
+@dataclass(frozen=True)
+class Name:
+    """A dotted name that can be set.
+
+    Attributes:
+        dotted: ``learners.mamba.rho``.
+        section: the section that has the field; of an entry of a plain mapping, that which has the mapping.
+        field: the name of the field in it.
+        kinds: the sections that may stand there, where the field tells them apart.
+    """
+
+    dotted: str
+    section: type[BaseModel]
+    field: str
+    kinds: tuple[type[BaseModel], ...] = ()
+
+
+def names_of(model: type[BaseModel], tree: object = None) -> list[Name]:
+    """Every name that can be set; ``tree`` tells which kinds are in use, and which entries mappings have."""
+    root = FieldType((model,))
+    return list(_names(root, tree if isinstance(tree, dict) else {}, Name("", model, "")))
+
+
 def dotted_names(model: type[BaseModel], tree: object = None) -> list[str]:
     """Every name that can be set, ``prompts.link`` and the like; ``tree`` tells which kinds are in use."""
-    return list(_names(FieldType((model,)), tree if isinstance(tree, dict) else {}, ""))
+    return [name.dotted for name in names_of(model, tree)]
 
 
 def unknown_key(key: str, model: type[BaseModel], tree: object = None) -> InputError:
     """The error for a name that does not exist."""
     names = dotted_names(model, tree)
-    sections = {name[:place] for name in names for place, letter in enumerate(name) if letter == "."}
+    sections = {name[:index] for name in names for index, letter in enumerate(name) if letter == "."}
     suggestion = did_you_mean(key, [*names, *sorted(sections)]) or f"; expected one of {listed(names)}"
     return InputError(f"unknown key {key!r}{suggestion}")
 
@@ -42,17 +66,20 @@ def look_up(tree: object, key: str) -> Any:
     return node
 
 
-def _names(field_type: FieldType, node: object, name: str) -> Iterator[str]:
-    field_type = field_type.chosen(node)
-    prefix = f"{name}." if name else ""
+def _names(field_type: FieldType, node: object, name: Name) -> Iterator[Name]:
+    possible, field_type = field_type, field_type.chosen(node)
+    prefix = f"{name.dotted}." if name.dotted else ""
     if field_type.sections:
         values = node if isinstance(node, dict) else {}
         for field in dict.fromkeys(field for section in field_type.sections for field in section.model_fields):
             child = field_type.child(field)
             if child is not None:
-                yield from _names(child, values.get(field, field_type.default(field)), prefix + field)
+                section = next(section for section in field_type.sections if field in section.model_fields)
+                kinds = possible.sections if field == possible.discriminator else ()
+                below = Name(prefix + field, section, field, kinds)
+                yield from _names(child, values.get(field, field_type.default(field)), below)
     elif field_type.items is not None and field_type.items.sections and isinstance(node, dict):
         for key, item in node.items():
-            yield from _names(field_type.items, item, f"{prefix}{key}")
+            yield from _names(field_type.items, item, replace(name, dotted=f"{prefix}{key}"))
     else:
         yield name

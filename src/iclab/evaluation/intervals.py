@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student_t
+from scipy.special import ndtr, stdtrit
 
 from iclab.errors import InputError, check_integer
 from iclab.evaluation.measurement import STATISTICS, check_samples
@@ -97,7 +96,7 @@ def check_level(level: float) -> float:
 
 def _expanded_tail(tail: float, seeds: int) -> float:
     """The tail at which a percentile interval over ``seeds`` draws is as wide as Student's."""
-    return float(norm.cdf(np.sqrt(seeds / (seeds - 1)) * student_t.ppf(tail, seeds - 1)))
+    return float(ndtr(np.sqrt(seeds / (seeds - 1)) * stdtrit(seeds - 1, tail)))
 
 
 def _resampled_prompts(

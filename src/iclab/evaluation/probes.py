@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 from iclab.errors import InputError, check_integer
@@ -90,6 +89,9 @@ def support_auc(gamma: Tensor, embedding: str, support: Sequence[int], ambient_d
     Raises:
         InputError: for another degree, or a NaN in ``gamma``, which has no rank.
     """
+    # scipy.stats takes longer to import than every other package of a worker but torch.
+    from scipy.stats import rankdata
+
     _row(degree)
     chosen = block_degrees(embedding, ambient_dim) == degree
     if bool(torch.isnan(gamma).any()):

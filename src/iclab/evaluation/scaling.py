@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from iclab.errors import InputError
 from iclab.evaluation.intervals import check_level
@@ -65,11 +65,11 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
     slope, intercept = float(slopes.mean()), float(log_y.mean() - slopes.mean() * log_x.mean())
     seeds, points = len(values), int(usable.sum())
     if seeds > 1:
-        margin = student_t.ppf((1 + level) / 2, seeds - 1) * slopes.std(ddof=1) / np.sqrt(seeds)
+        margin = stdtrit(seeds - 1, (1 + level) / 2) * slopes.std(ddof=1) / np.sqrt(seeds)
         return Slope(slope, slope - margin, slope + margin, intercept, level, "seeds", points)
     if points < 3:
         return Slope(slope, float("nan"), float("nan"), intercept, level, "regression", points)
     residual = log_y[0] - intercept - slope * log_x
     error = np.sqrt((residual @ residual) / (points - 2) / (centred @ centred))
-    margin = student_t.ppf((1 + level) / 2, points - 2) * error
+    margin = stdtrit(points - 2, (1 + level) / 2) * error
     return Slope(slope, slope - margin, slope + margin, intercept, level, "regression", points)

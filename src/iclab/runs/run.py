@@ -228,7 +228,7 @@ def _workers(engine: str | None, asked: int | None, execution: Execution, num_jo
 
 def _check_device(device: str) -> None:
     if device != "cpu":
-        from iclab.pretraining.training_place import named_device
+        from iclab.pretraining.device import named_device
 
         named_device(device)
 

@@ -12,6 +12,8 @@ from iclab.errors import InputError
 from iclab.experiments.kind import Config
 from iclab.experiments.sections.backbones import Backbone, MambaBackbone
 from iclab.experiments.sections.base import LearnerSection, Setting
+from iclab.experiments.sections.derived import derived
+from iclab.settings import TrainSettings
 
 if TYPE_CHECKING:
     import torch
@@ -52,19 +54,33 @@ class Growth(Config):
         return Ramp(self.start, stop, height, max(1, self.until // steps))
 
 
-class Training(Config):
-    """See `iclab.pretraining.train`: Adam on fresh prompts, the loss on every prefix."""
+_TRAINING: Any = derived(
+    TrainSettings,
+    without=("loss_on", "num_queries", "curriculum", "log_every"),
+    num_examples=32,
+    steps=2000,
+    learning_rate=1e-3,
+)
 
-    num_examples: int = Field(32, ge=1)
-    steps: int = Field(2000, ge=1)
-    batch_size: int = Field(64, ge=8)
-    learning_rate: float = Field(1e-3, gt=0)
-    warmup_steps: int = Field(0, ge=0)
-    schedule: Literal["constant", "cosine", "linear"] = "constant"
-    clip_norm: float | None = Field(1.0, gt=0)
-    curriculum: dict[str, Growth] = Field(default_factory=dict)
+
+class Training(_TRAINING):
+    """See `iclab.pretraining.train`: Adam on fresh prompts, the loss on every prefix.
+
+    Attributes:
+        evaluate_every: steps between evaluations on fixed prompts of the final distribution.
+        curriculum: scalars that grow, by their names: ``num_examples`` and those of the prompts.
+    """
+
     evaluate_every: int = Field(100, ge=1)
-    evaluation_prompts: int = Field(256, ge=8)
+    curriculum: dict[str, Growth] = Field(default_factory=dict)
+
+    def settings(self, prompts: PromptDistribution) -> TrainSettings:  # type: ignore[override]
+        """Return the settings of a training that ends at ``prompts``.
+
+        Raises:
+            InputError: for a curriculum that ``prompts`` cannot take, and values that do not fit each other.
+        """
+        return super().settings(curriculum=self.make_curriculum(prompts))
 
     def make_curriculum(self, prompts: PromptDistribution) -> Curriculum:
         """The curriculum that ends at ``prompts``; an empty one trains on them throughout.
@@ -164,36 +180,27 @@ class DeepLearner(LearnerSection):
 
         own = stream.child("deep")
         model = self.build(prompts.ambient_dim, lengths, own)
-        arguments = self.training.model_dump(exclude={"curriculum"})
         with training_folder(self._description(model, prompts, own), code_version(__name__, *modules)) as folder:
             _, record = train(
                 model,
                 prompts,
+                self.training.settings(prompts),
                 stream=own,
-                curriculum=self.training.make_curriculum(prompts),
                 device=execution().device,
                 folder=folder,
                 checkpoint_every=max(1, self.training.steps // _CHECKPOINTS),
                 keep=1,
-                **arguments,
             )
         return TrainedModel(model, tuple(_evaluations(record)))
 
     def check(self, key: str, setting: Setting) -> None:
-        from iclab.pretraining.phases import Plan
-        from iclab.pretraining.schedule import LearningRate
-        from iclab.prompts import CHUNK
+        from iclab.pretraining.trainer.phases import Plan
 
-        training, prompts = self.training, setting.distribution
-        if training.batch_size % CHUNK:
-            raise InputError(
-                f"{key}.training.batch_size is {training.batch_size}; expected a multiple of {CHUNK}, the unit in "
-                "which prompts are drawn"
-            )
+        prompts = setting.distribution
         self.backbone.check(f"{key}.backbone")
         try:
-            Plan(prompts, training.num_examples, training.steps, training.make_curriculum(prompts))
-            LearningRate(training.learning_rate, training.steps, training.warmup_steps, training.schedule, 0.0)
+            settings = self.training.settings(prompts)
+            Plan(prompts, settings.num_examples, settings.steps, settings.curriculum)
         except InputError as error:
             raise InputError(f"{key}.training: {error}") from None
         self._check_memory(key, prompts.ambient_dim, setting.num_examples)
@@ -234,7 +241,7 @@ class DeepLearner(LearnerSection):
 
     def _description(self, model: InContextModel, prompts: PromptDistribution, stream: Stream) -> dict[str, Any]:
         """What decides the training: the section but for what figures call it, the prompts, stream and sizes."""
-        from iclab.pretraining.identity import distribution_digest
+        from iclab.pretraining.trainer.identity import distribution_digest
 
         return {
             "section": self.model_dump(mode="json", exclude={"label", "role"}),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
-from iclab.experiments.kind import Config
 from iclab.experiments.sections.base import LearnerSection, Setting, support_of
+from iclab.experiments.sections.derived import derived
 from iclab.experiments.sections.single_index import Gate, check_gate, check_prompts_fit, sampling_seconds
+from iclab.settings import JointSettings, TwoStageSettings
 
 if TYPE_CHECKING:
     from iclab.estimators.base import Learner
@@ -21,30 +22,30 @@ if TYPE_CHECKING:
 _CHUNK = 8
 
 
-class TwoStage(Config):
+_TWO_STAGE: Any = derived(
+    TwoStageSettings,
+    num_examples=512,
+    stage1_tasks=6000,
+    stage2_tasks=4000,
+)
+_JOINT: Any = derived(JointSettings, num_examples=512, steps=150)
+
+
+class TwoStage(_TWO_STAGE):
     """Algorithm 1; see `iclab.pretraining.two_stage`."""
 
     kind: Literal["two_stage"] = "two_stage"
-    num_examples: int = Field(512, ge=1)
-    stage1_tasks: int = Field(6000, ge=1)
-    stage2_tasks: int = Field(4000, ge=1)
-    stage2_examples: list[Annotated[int, Field(ge=1)]] | None = Field(None, min_length=1)
-    stage2_queries: int = Field(8, ge=1)
-    start_scale: float = Field(0.2, ge=1e-6, le=1e6)
-    lambda2: float | None = Field(None, gt=0)
-    degrees: list[int] = Field([0, 1, 2], min_length=1)
 
     def fit(self, model: OneLayerMamba, prompts: PromptDistribution, stream: Stream) -> None:
         """Pretrain ``model`` in place."""
         from iclab.pretraining import two_stage
 
-        degrees = [1] if model.embedding == "identity" else self.degrees
-        arguments = self.model_dump(exclude={"kind", "degrees"})
-        two_stage(model, prompts, stream=stream, degrees=degrees, **arguments)
+        degrees = (1,) if model.embedding == "identity" else self.degrees
+        two_stage(model, prompts, self.settings(degrees=degrees), stream=stream)
 
     def seconds(self, dim: int, width: int) -> float:
         """Rough seconds on one core."""
-        lengths = self.stage2_examples or [self.num_examples]
+        lengths = self.settings().stage2_lengths
         rows = self.stage2_tasks * self.stage2_queries
         return (
             sampling_seconds(self.stage1_tasks, self.num_examples, dim)
@@ -61,14 +62,15 @@ class TwoStage(Config):
                 f"{key}.kind is 'two_stage': Algorithm 1 regresses real labels, and those of "
                 f"{type(setting.distribution).__name__} are +1 and -1; take {key}.kind=joint, or another learner"
             )
-        if not set(degrees) <= {0, 1, 2} or len(set(degrees)) < len(degrees):
-            raise InputError(f"{key}.degrees is {degrees}; expected some of 0, 1, 2, each once")
-        if embedding == "identity" and degrees not in ([0, 1, 2], [1]):
+        try:
+            lengths = self.settings().stage2_lengths
+        except InputError as error:
+            raise InputError(f"{key}.{error}") from None
+        if embedding == "identity" and degrees not in ((0, 1, 2), (1,)):
             raise InputError(
-                f"{key}.degrees is {degrees} with the identity embedding, which has degree 1 alone; expected [1], or "
-                "leave degrees unset"
+                f"{key}.degrees is {list(degrees)} with the identity embedding, which has degree 1 alone; expected "
+                "[1], or leave degrees unset"
             )
-        lengths = self.stage2_examples or [self.num_examples]
         rows = self.stage2_tasks * self.stage2_queries
         check_prompts_fit(f"{key}.stage2_examples", 64, max(lengths), dim)
         check_bytes(f"{key}.stage2_queries", self.stage2_queries, 12.0 * _CHUNK * self.stage2_queries * dim)
@@ -81,22 +83,16 @@ class TwoStage(Config):
         check_bytes(f"{key}.{costly}", getattr(self, costly), 24.0 * rows)
 
 
-class Joint(Config):
+class Joint(_JOINT):
     """Joint training by Adam; see `iclab.pretraining.joint`."""
 
     kind: Literal["joint"] = "joint"
-    num_examples: int = Field(512, ge=1)
-    steps: int = Field(150, ge=1)
-    batch_size: int = Field(64, ge=8)
-    num_queries: int = Field(8, ge=1)
-    learning_rate: float = Field(3e-3, gt=0)
-    start_scale: float = Field(0.2, ge=1e-6, le=1e6)
 
     def fit(self, model: OneLayerMamba, prompts: PromptDistribution, stream: Stream) -> None:
         """Train ``model`` in place."""
         from iclab.pretraining import joint
 
-        joint(model, prompts, stream=stream, **self.model_dump(exclude={"kind"}))
+        joint(model, prompts, self.settings(), stream=stream)
 
     def seconds(self, dim: int, width: int) -> float:
         """Rough seconds on one core."""
@@ -107,8 +103,6 @@ class Joint(Config):
         """Refuse what cannot be trained."""
         del embedding
         dim, tokens = setting.dimension, self.num_examples + self.num_queries
-        if self.batch_size % _CHUNK:
-            raise InputError(f"{key}.batch_size is {self.batch_size}; expected a multiple of {_CHUNK}")
         check_bytes(f"{key}.num_queries", self.num_queries, 12.0 * _CHUNK * tokens * dim)
         check_bytes(f"{key}.batch_size", self.batch_size, 12.0 * self.batch_size * tokens)
         seconds = sampling_seconds(self.steps * self.batch_size, self.num_examples, dim)

@@ -15,6 +15,8 @@ from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
 from iclab.experiments.kind import Config
 from iclab.experiments.sections.base import LearnerSection, PromptsSection, Setting, refuse_real_labels
+from iclab.experiments.sections.derived import derived
+from iclab.settings import HingeSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -156,17 +158,15 @@ class TestDistribution(Config):
         return training_distribution.replace(**self.model_dump(exclude={"num_examples"}))
 
 
-class HingeTraining(Config):
-    """Plain SGD on the hinge loss; see `iclab.pretraining.hinge_sgd`. ``num_examples`` is l_tr; ``gate_learning_rate:
-    null`` is ten times ``learning_rate``; ``until_loss`` stops at a loss."""
+_HINGE: Any = derived(HingeSettings, without=("num_queries", "gradients"))
 
-    num_examples: int = Field(20, ge=1, le=1_000_000)
-    steps: int = Field(8000, ge=1)
-    batch_size: int = Field(64, ge=1)
-    learning_rate: float = Field(0.02, gt=0, le=1e3)
+
+class HingeTraining(_HINGE):
+    """Plain SGD on the hinge loss; see `iclab.pretraining.hinge_sgd`. ``num_examples`` is l_tr."""
+
+    num_examples: int = Field(HingeSettings.num_examples, ge=1, le=1_000_000)
+    learning_rate: float = Field(HingeSettings.learning_rate, gt=0, le=1e3)
     gate_learning_rate: float | None = Field(None, ge=0, le=1e4)
-    log_every: int = Field(100, ge=1)
-    until_loss: float | None = Field(None, gt=0)
 
 
 class AttentionLearner(LearnerSection):
@@ -219,7 +219,7 @@ class AttentionLearner(LearnerSection):
         distribution = self.prompts.apply(setting.distribution)
         model = model or self.model(setting.dimension, setting.seed)
         stream = setting.stream.child("pretraining")
-        return hinge_sgd(model, distribution, stream=stream, **(self.training.model_dump() | options))
+        return hinge_sgd(model, distribution, self.training.settings(), stream=stream, **options)
 
     def fit(self, name: str, setting: Setting) -> tuple[Learner, list[Measurement]]:
         """Measured is the loss that the training ended with."""

@@ -17,7 +17,7 @@ import torch
 from iclab.errors import InputError
 from iclab.memory import check_memory
 from iclab.parallel import map_in_order
-from iclab.pretraining.phases import Plan
+from iclab.pretraining.trainer.phases import Plan
 from iclab.prompts import CHUNK, Prompts, Stream
 from iclab.prompts.distribution import draw_checked
 

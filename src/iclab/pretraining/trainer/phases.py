@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iclab.errors import InputError, check_integer
-from iclab.pretraining.curriculum import Curriculum, Ramp
 from iclab.prompts import PromptDistribution
 from iclab.prompts.distribution import check_distribution
+from iclab.settings.curriculum import Curriculum, Ramp
 
 
 @dataclass(frozen=True)
