@@ -13,7 +13,7 @@ import pytest
 from iclab import __version__
 from iclab.cli.main import main
 from iclab.experiments.definitions import catalogue_names
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.scan import backends
 
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")

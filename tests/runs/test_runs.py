@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from iclab.errors import InputError
 from iclab.evaluation.intervals import interval
 from iclab.experiments.kind import learner_names
-from iclab.experiments.resolve import Resolved, resolve
+from iclab.experiments.resolved import Resolved, resolve
 from iclab.lock import locked
 from iclab.results.results import Results
 from iclab.runs.results import load_results

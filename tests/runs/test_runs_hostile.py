@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from iclab.cli.main import main
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.runs.run import Outcome, run_experiment
 
 KIND = """

@@ -8,7 +8,7 @@ import yaml
 
 from iclab.errors import InputError
 from iclab.execution import Execution, executing
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.experiments.sections.deep import DeepLearner, Growth
 from iclab.experiments.sections.gpu_cost import StepCost
 from iclab.lock import LOCK, locked

@@ -71,7 +71,7 @@ def run_command(
     check_most("threads", threads)
     # Before anything imports NumPy or torch: their libraries read it once.
     set_thread_variables(threads, os.environ)
-    from iclab.experiments.resolve import resolve
+    from iclab.experiments.resolved import resolve
     from iclab.runs.finished import finished_report
 
     resolved = resolve(name, check_overrides(context, overrides), check=False)

@@ -14,7 +14,7 @@ from iclab.errors import InputError, cut
 from iclab.execution import Execution
 from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import Cell, Resolved
+from iclab.experiments.resolved import Cell, Resolved
 from iclab.runs.executors import Executor, Job, default_executor, load_executor
 from iclab.runs.finished import write_stamp
 from iclab.runs.folder import TRAININGS, RunFolder
@@ -102,7 +102,7 @@ def run_experiment(
     changes a bit of the results.
 
     Args:
-        resolved: what `iclab.experiments.resolve.resolve` returned.
+        resolved: what `iclab.experiments.resolve` returned.
         folder: the run folder, ``runs/<paper>-<name>-<scale>-<run id>`` by default.
         engine: ``inline`` (in this process), ``local`` (on processes of this machine), or ``module:Class``, an
             `iclab.runs.Executor` of your own; by default ``local`` for more than one cell on more than one core.
