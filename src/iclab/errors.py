@@ -84,3 +84,18 @@ def cut(value: object) -> str:
     """``repr(value)`` on one line, shortened to about 80 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
+
+
+def one_line(text: str, longest: int = 300) -> str:
+    """Return ``text`` on one line of at most ``longest`` characters, with escapes for what cannot be printed.
+
+    A longer string keeps both ends: what was found stands at the beginning, what to do at the end.
+    """
+    if len(text) > 16 * longest:
+        text = f"{text[: 8 * longest]}{text[-8 * longest :]}"
+    line = " ".join(text.split())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)
+    if len(line) <= longest:
+        return line
+    tail = longest // 3
+    return f"{line[: longest - tail - 5]} ... {line[len(line) - tail :]}"

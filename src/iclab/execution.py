@@ -1,4 +1,4 @@
-"""How a cell is computed, as far as the code of an experiment has a say in it. Never part of a configuration.
+"""How a cell is computed. Never part of a configuration, and never hashed.
 
 A cell is a function of its configuration alone. Like the number of threads, what stands here is set around it.
 """
@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Where deep models are trained, and where their trainings are kept.
+    """Execution settings of a cell.
 
     Attributes:
         device: of deep models.
@@ -28,6 +29,22 @@ class Execution:
     trainings: Path | None = None
     shared: tuple[Path, ...] = ()
     threads: int = 1
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The settings that a cell's last digits may depend on: recorded with it."""
+        return {"threads": self.threads, "device": self.device}
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as JSON values."""
+        trainings = None if self.trainings is None else str(self.trainings)
+        return {**self.recorded, "trainings": trainings, "shared": [str(folder) for folder in self.shared]}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Execution:
+        """The settings that `to_json` has written."""
+        trainings = None if values["trainings"] is None else Path(values["trainings"])
+        return cls(values["device"], trainings, tuple(map(Path, values["shared"])), values["threads"])
 
 
 _execution: ContextVar[Execution] = ContextVar("iclab_execution", default=Execution())  # noqa: B039 (it is frozen)

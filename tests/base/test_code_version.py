@@ -12,7 +12,7 @@ import pytest
 import iclab
 from iclab.code_version import code_version, sources_of
 from iclab.experiments.registry import KINDS, load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.runs.run import run_experiment
 
 PACKAGE = {

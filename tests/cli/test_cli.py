@@ -13,7 +13,7 @@ import pytest
 from iclab import __version__
 from iclab.cli.main import main
 from iclab.experiments.definitions import catalogue_names
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.scan import backends
 
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")
@@ -91,6 +91,10 @@ def test_failed_cells_end_with_1(capsys):
         (["run", COIN, "--worker=2"], "no option '--worker', did you mean '--workers'?"),
         (["run", COIN, "coin.limit=4"], "num_examples goes to 8; expected at most 4"),
         (["run", COIN, "--engine", "inline", "--workers", "2"], "use the engine local"),
+        (["run", COIN, "--engine", "ray"], "unknown engine 'ray'; expected one of 'inline', 'local', or module:Class"),
+        (["run", COIN, "--engine", "locl"], "unknown engine 'locl', did you mean 'local'?"),
+        (["run", COIN, "--engine", "nowhere:Engine"], "the engine 'nowhere:Engine' cannot be imported"),
+        (["run", COIN, "--engine", "json:loads"], "expected a class derived from iclab.runs.Executor"),
         (["run", COIN, "--threads", "100000"], "threads is 100000 and this machine offers"),
         (["run", COIN, "--workers", "100000"], "workers is 100000 and this machine offers"),
         (["run", COIN, "coin.bias=\udcff"], "holds bytes that are not valid UTF-8"),
@@ -118,7 +122,6 @@ def test_bad_input_ends_with_2_and_writes_nothing(capsys, tmp_path, arguments, m
     ("arguments", "line"),
     [
         (["run"], "error: Missing argument 'NAME'; see `iclab run --help`\n"),
-        (["run", COIN, "--engine", "ray"], "'ray' is not one of 'inline', 'local'; see `iclab run --help`\n"),
         (["run", COIN, "--workers", "0"], "0 is not in the range x>=1; see `iclab run --help`\n"),
         (["report", "a", "b"], "error: Got unexpected extra argument (b); see `iclab report --help`\n"),
         (["go"], "error: No such command 'go'; see `iclab --help`\n"),

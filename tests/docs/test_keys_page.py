@@ -17,7 +17,7 @@ from iclab.config.reference import keys_of, sections_of
 from iclab.experiments.definitions import catalogue_names
 from iclab.experiments.kind import Config
 from iclab.experiments.registry import KINDS, load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -13,7 +13,7 @@ from iclab.config.keys import dotted_names
 from iclab.config.validation import validate
 from iclab.errors import InputError
 from iclab.experiments.definitions import load_definition
-from iclab.experiments.resolve import Cell, resolve
+from iclab.experiments.resolved import Cell, resolve
 from iclab.runs.consistency import contradiction
 
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from iclab.errors import InputError
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.deep import DeepLearner
 from iclab.experiments.sections.single_index import SingleIndexPrompts

@@ -10,7 +10,7 @@ from iclab.experiments import cost as costs
 from iclab.experiments.cost import Cost, Work
 from iclab.experiments.kind import Config, ExperimentKind, total_cost
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.experiments.sections.single_index import sampling_seconds
 from iclab.machine import Rates
 from iclab.memory import check_memory

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iclab.errors import InputError
 from iclab.experiments.definitions import load_definition
-from iclab.experiments.resolve import Resolved, resolve
+from iclab.experiments.resolved import Resolved, resolve
 from iclab.runs.consistency import contradiction
 from iclab.runs.results import load_results
 from iclab.runs.run import run_experiment

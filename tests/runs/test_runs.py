@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from iclab.errors import InputError
 from iclab.evaluation.intervals import interval
 from iclab.experiments.kind import learner_names
-from iclab.experiments.resolve import Resolved, resolve
+from iclab.experiments.resolved import Resolved, resolve
 from iclab.lock import locked
 from iclab.results.results import Results
 from iclab.runs.results import load_results
@@ -287,7 +287,7 @@ def edit(old: str, new: str):
         ("cell.json", edit('"learner": "mean"', '"learner": "best"'), "its checksum differs"),
         ("cell.json", edit('"num_throws": 2000', '"num_throws": 2001'), "the configuration of another cell"),
         ("cell.json", edit('"num_throws": 2000', '"num_throws": NaN'), "not finite"),
-        ("cell.json", edit('"schema_version": 1', '"schema_version": 999'), "schema version 999"),
+        ("cell.json", edit('"schema_version": 2', '"schema_version": 999'), "schema version 999"),
     ],
 )
 def test_damaged_cells_are_named(finished, copy, name, damage, message):
@@ -382,7 +382,7 @@ def test_measurements_that_cannot_be_stored(tmp_path, how, reason):
 def test_bad_execution_options(tmp_path):
     resolved = resolve(COIN)
     for message, attempt in (
-        ("expected one of inline, local", partial(run_experiment, engine="ray")),  # type: ignore[arg-type]
+        ("expected one of 'inline', 'local', or module:Class", partial(run_experiment, engine="ray")),
         ("use the engine local", partial(run_experiment, engine="inline", workers=2)),
         ("workers is 0", partial(run_experiment, workers=0)),
         ("threads is 0", partial(run_experiment, threads=0)),

@@ -12,7 +12,7 @@ import pytest
 
 from iclab.cli.main import main
 from iclab.errors import InputError
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.runs import finished
 from iclab.runs.finished import STAMP, finished_report
 from iclab.runs.run import remake, run_experiment

@@ -14,7 +14,7 @@ from iclab import __version__
 from iclab.code_version import code_version
 from iclab.config.identity import run_id
 from iclab.errors import InputError
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.runs.results import load_results
 from iclab.runs.run import Outcome, remake, run_experiment
 from iclab.runs.storage import _checksum

@@ -15,8 +15,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from iclab.cli.main import main
-from iclab.experiments.resolve import resolve
-from iclab.runs.run import Engine, Outcome, run_experiment
+from iclab.experiments.resolved import resolve
+from iclab.runs.run import Outcome, run_experiment
 
 KIND = """
 import os, subprocess, sys, time
@@ -119,7 +119,7 @@ def yaml(tmp_path_factory) -> str:
     return str(path)
 
 
-def run(yaml: str, folder: Path, acts: list[str], *arguments: str, engine: Engine = "local") -> Outcome:
+def run(yaml: str, folder: Path, acts: list[str], *arguments: str, engine: str = "local") -> Outcome:
     swept = ",".join(f'"{act}"' for act in acts)
     resolved = resolve(yaml, [f"act={swept}", *arguments])
     return run_experiment(resolved, folder, engine=engine, workers=1, quiet=True)

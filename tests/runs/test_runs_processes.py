@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from iclab.cli.main import main
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.runs.run import run_experiment
 
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from iclab.errors import InputError
+from iclab.execution import Execution
 from iclab.lock import locked
 from iclab.runs import progress
+from iclab.runs.executors import load_executor
 from iclab.runs.progress import Advance, format_seconds, show_progress
-from iclab.runs.threads import parallel_cells
 
 
 class Terminal(io.StringIO):
@@ -55,9 +56,10 @@ def test_without_a_forecast_nothing_is_said_before_the_first_cell(monkeypatch):
 
 
 def test_the_forecast_counts_cores_and_not_workers(monkeypatch):
-    monkeypatch.setattr("iclab.runs.threads.available_cores", lambda: 8)
+    monkeypatch.setattr("iclab.runs.executors.local.available_cores", lambda: 8)
+    local = load_executor("local")
     cases = {(1, 4): 4, (1, 20): 8, (2, 8): 4, (4, 8): 2, (16, 3): 1}
-    assert {case: parallel_cells(*case) for case in cases} == cases
+    assert {case: local.parallel(case[1], Execution(threads=case[0])) for case in cases} == cases
 
 
 @pytest.mark.parametrize(

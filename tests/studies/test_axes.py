@@ -9,7 +9,7 @@ import torch
 from iclab.errors import InputError
 from iclab.evaluation import Measurement
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.prompts import OutlierClassification, SingleIndex, Stream, label_variance
 from iclab.runs.run import run_experiment
 from iclab.studies.error.config import ErrorConfig

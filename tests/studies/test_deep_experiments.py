@@ -9,7 +9,7 @@ import yaml
 from iclab.errors import InputError
 from iclab.execution import Execution, executing
 from iclab.experiments.cost import Work
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.experiments.sections.deep import DeepLearner, Growth
 from iclab.lock import LOCK, locked
 from iclab.pretraining.trainer.loop import Trainer

@@ -11,7 +11,7 @@ from iclab.errors import InputError
 from iclab.evaluation import error_curve
 from iclab.experiments.definitions import catalogue_names, load_definition
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.models import OneLayerMamba
 from iclab.pretraining import two_stage
 from iclab.prompts import SingleIndex, Stream

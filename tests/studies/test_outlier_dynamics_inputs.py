@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from iclab.errors import InputError
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from outlier_dynamics_files import write_files
 
 

@@ -8,7 +8,7 @@ import torch
 
 from iclab.evaluation import scaling_slope
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.results.page import Reading
 from iclab.results.results import Results
 from iclab.runs.results import load_results

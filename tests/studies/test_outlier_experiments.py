@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from iclab.errors import InputError
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.outliers import (
     AttentionLearner,

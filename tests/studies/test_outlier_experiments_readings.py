@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.results.grid_points import GridPoint
 from iclab.results.page import Finding, Reading
 from iclab.results.results import Results

@@ -9,7 +9,7 @@ import torch
 
 from iclab.cli.main import main
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import resolve
+from iclab.experiments.resolved import resolve
 from iclab.results.grid_points import capped, column_of, grid_points, swept_columns
 from iclab.results.page import Panel, Reading
 from iclab.results.results import Results

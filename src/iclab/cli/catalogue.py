@@ -12,7 +12,7 @@ from iclab.cli.arguments import OVERRIDE_SETTINGS, check_overrides
 from iclab.cli.output import print_json
 
 if TYPE_CHECKING:
-    from iclab.experiments.resolve import Resolved
+    from iclab.experiments.resolved import Resolved
 
 
 @click.command("list")
@@ -42,7 +42,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
 
     NAME is an experiment of `iclab list`, or the path of a YAML file.
     """
-    from iclab.experiments.resolve import resolve
+    from iclab.experiments.resolved import resolve
 
     # Types are checked here, the mathematics when it runs: that needs the numeric libraries.
     resolved = resolve(name, check_overrides(context, overrides), check=False)

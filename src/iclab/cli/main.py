@@ -15,10 +15,8 @@ from iclab.cli.doctor import doctor_command
 from iclab.cli.exponents import exponents_command
 from iclab.cli.running import report_command, run_command
 from iclab.cli.streams import open_standard_streams, reader_is_gone
-from iclab.errors import InputError
-from iclab.runs.one_line import one_line
-from iclab.runs.signals import Stopped, deafen, ending, listen
-from iclab.runs.watch import watch
+from iclab.errors import InputError, one_line
+from iclab.runs.signals import Stopped, deafen, ending, listen, watch
 
 BAD_INPUT = 2
 _LONGEST_ERROR = 600

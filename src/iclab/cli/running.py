@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iclab.cli.arguments import OVERRIDE_SETTINGS, check_overrides
 from iclab.cli.output import print_path
+from iclab.runs.executors import EXECUTORS
 
 if TYPE_CHECKING:
     from iclab.runs.run import Outcome
@@ -31,8 +32,8 @@ class _Folder(click.Path):
 @click.argument("name")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[KEY=VALUE]...")
 @click.option("--out", type=_Folder(), help="Run folder; by default runs/NAME-SCALE-ID.")
-@click.option("--engine", type=click.Choice(["inline", "local"]), help="In this process, or on several processes.")
-@click.option("--workers", type=click.IntRange(1), help="Processes of the local engine; by default all cores.")
+@click.option("--engine", metavar="NAME", help=f"{', '.join(EXECUTORS)}, or module:Class; see docs/running.md.")
+@click.option("--workers", type=click.IntRange(1), help="Cells at once; by default as many as the cores carry.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each cell.")
 @click.option("--device", default="cpu", show_default=True, help="Of deep models: cpu, cuda, cuda:1 or mps.")
 @click.option(
@@ -49,7 +50,7 @@ def run_command(
     name: str,
     overrides: tuple[str, ...],
     out: Path | None,
-    engine: Literal["inline", "local"] | None,
+    engine: str | None,
     workers: int | None,
     threads: int,
     device: str,
@@ -65,12 +66,12 @@ def run_command(
     key=value             sets a key that `iclab show NAME` lists
     key=a,b  seed=0..9    sweeps it
     """
-    from iclab.runs.threads import check_crew, set_thread_variables
+    from iclab.runs.threads import check_most, set_thread_variables
 
-    check_crew(threads, workers)
+    check_most("threads", threads)
     # Before anything imports NumPy or torch: their libraries read it once.
     set_thread_variables(threads, os.environ)
-    from iclab.experiments.resolve import resolve
+    from iclab.experiments.resolved import resolve
     from iclab.runs.finished import finished_report
 
     resolved = resolve(name, check_overrides(context, overrides), check=False)
@@ -80,9 +81,10 @@ def run_command(
     if page is not None:
         print_path(page)
         return
-    resolved.check()
-    from iclab.runs.run import run_experiment
+    from iclab.runs.run import check_execution, run_experiment
 
+    check_execution(engine, workers, threads)
+    resolved.check()
     outcome = run_experiment(
         resolved, out, engine=engine, workers=workers, threads=threads, device=device, reuse=reuse, quiet=quiet
     )

@@ -1,4 +1,38 @@
-"""Running experiments: run folders, executors, resume and results.
+"""Running experiments: run folders, executors, resume and results."""
 
-`iclab.runs.run.run_experiment` executes, `iclab.runs.results.load_results` reads what a folder holds.
-"""
+from typing import TYPE_CHECKING
+
+from iclab.lazy import lazy
+
+if TYPE_CHECKING:
+    from iclab.execution import Execution
+    from iclab.runs.executors import EXECUTORS, Executor, Job, load_executor
+    from iclab.runs.payload import Failed, Measured, measure
+    from iclab.runs.results import load_results
+    from iclab.runs.run import Outcome, RunInterrupted, remake, run_experiment
+
+__all__ = [
+    "EXECUTORS",
+    "Execution",
+    "Executor",
+    "Failed",
+    "Job",
+    "Measured",
+    "Outcome",
+    "RunInterrupted",
+    "load_executor",
+    "load_results",
+    "measure",
+    "remake",
+    "run_experiment",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "executors": ("EXECUTORS", "Executor", "Execution", "Job", "load_executor"),
+        "payload": ("Failed", "Measured", "measure"),
+        "results": ("load_results",),
+        "run": ("Outcome", "RunInterrupted", "remake", "run_experiment"),
+    },
+)

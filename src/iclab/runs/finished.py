@@ -18,7 +18,7 @@ from iclab.config.identity import digest
 from iclab.config.validation import validate
 from iclab.errors import InputError
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import Resolved
+from iclab.experiments.resolved import Resolved
 from iclab.files import write_atomic
 from iclab.runs.environment import package_versions
 from iclab.runs.folder import CONFIG, ENVIRONMENT, RunFolder

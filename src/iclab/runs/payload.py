@@ -17,19 +17,18 @@ from safetensors.numpy import save
 from iclab import __version__
 from iclab.config.identity import canonical_json
 from iclab.config.validation import validate
-from iclab.errors import InputError, check_integer
+from iclab.errors import InputError, check_integer, one_line
 from iclab.evaluation.measurement import STATISTICS
-from iclab.execution import executing
+from iclab.execution import Execution, executing
 from iclab.experiments.registry import load_kind
 from iclab.results.columns import LARGEST_INTEGER, RESERVED
 from iclab.runs.environment import scan_backend
-from iclab.runs.execution_settings import Place
-from iclab.runs.one_line import one_line
 from iclab.runs.signals import Stopped
 from iclab.runs.threads import torch_threads
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
+    from iclab.runs.executors import Job
 
 
 @dataclass(frozen=True)
@@ -50,35 +49,36 @@ class Failed:
     details: str
 
 
-def measure(cell: str, kind_name: str, config: dict[str, Any], place: Place) -> Measured | Failed:
-    """Run one cell. Whatever its code raises, exits or forks fails this cell alone.
+def measure(job: Job, execution: Execution) -> Measured | Failed:
+    """Run one cell in this process. Whatever its code raises, exits or forks fails this cell alone.
 
     Args:
-        cell: its id.
-        kind_name: as the registry reads it.
-        config: as JSON values.
-        place: threads and device.
+        job: the cell.
+        execution: threads, device and folders of trainings.
+
+    Returns:
+        What to store: `Measured` or `Failed`; both can be pickled.
 
     Raises:
-        Stopped: the user told this process to stop; nothing else.
+        Stopped: on a signal that ends the run; nothing else.
     """
     start = time.monotonic()
     try:
         with _contained():
-            kind = load_kind(kind_name)
-            typed = validate(kind.config, config, f"cell {cell}: ")
+            kind = load_kind(job.kind)
+            typed = validate(kind.config, job.config, f"cell {job.cell}: ")
             code = kind.code(typed)
-            with torch_threads(place.threads), executing(place.execution):
+            with torch_threads(execution.threads), executing(execution):
                 record, values = encode(list(kind.run_cell(typed)))
     except Stopped:
         raise
     except BaseException as error:
         # The boundary between the laboratory and the code of an experiment: its error is reported, not handled.
         # `sys.exit` in a cell is one, too.
-        return Failed(cell, _reason(error), "".join(traceback.format_exception(error)))
+        return Failed(job.cell, _reason(error), "".join(traceback.format_exception(error)))
     seconds = round(time.monotonic() - start, 3)
     made_by = {"iclab": __version__, "code": code, "scan_backend": scan_backend()}
-    return Measured(cell, {**record, "seconds": seconds, **place.recorded, **made_by}, values)
+    return Measured(job.cell, {**record, "seconds": seconds, **execution.recorded, **made_by}, values)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _describe(measurement: Measurement) -> dict[str, Any]:
         elif not _is_plain_number(value):
             raise InputError(
                 f"{metric} of {learner} has {one_line(repr(value))} under the key {key!r}; "
-                "expected a text or a finite number"
+                "expected a string or a finite number"
             )
     count = measurement.num_examples
     if count is not None:
@@ -179,13 +179,13 @@ def _is_plain_number(value: object) -> bool:
 
 
 def _text(what: str, value: object) -> str:
-    """``value`` if it is a text that files can hold."""
+    """Return ``value`` if it is a string that files can hold."""
     if not isinstance(value, str):
-        raise InputError(f"{what} of a measurement is {one_line(repr(value))}; expected a text")
+        raise InputError(f"{what} of a measurement is {one_line(repr(value))}; expected a string")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{what} of a measurement is {value!r}, which UTF-8 cannot hold; mend the text") from None
+        raise InputError(f"{what} of a measurement is {value!r}, which UTF-8 cannot hold; fix the string") from None
     return value
 
 

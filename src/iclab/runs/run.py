@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from iclab import __version__
-from iclab.errors import InputError
+from iclab.errors import InputError, cut
+from iclab.execution import Execution
 from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
-from iclab.experiments.resolve import Cell, Resolved
-from iclab.runs.execution_settings import Place
-from iclab.runs.executors import Job, run_inline, run_local
+from iclab.experiments.resolved import Cell, Resolved
+from iclab.runs.executors import Executor, Job, default_executor, load_executor
 from iclab.runs.finished import write_stamp
 from iclab.runs.folder import TRAININGS, RunFolder
-from iclab.runs.payload import Failed
+from iclab.runs.payload import Failed, Measured
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
 from iclab.runs.reuse import check_others, take_finished
@@ -26,10 +26,8 @@ from iclab.runs.safe_report import read_and_draw
 from iclab.runs.session import Session, recorded_kind_folder, recorded_session
 from iclab.runs.signals import Stopped, Stopping, ending, stoppable
 from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure
-from iclab.runs.threads import available_cores, check_crew, parallel_cells
+from iclab.runs.threads import check_most
 
-Engine = Literal["inline", "local"]
-ENGINES: tuple[Engine, ...] = ("inline", "local")
 _ANNOUNCED_SECONDS = 60.0
 
 
@@ -54,17 +52,32 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Crew:
-    """Who computes the cells."""
+class _Workers:
+    """The executor of a run with its settings."""
 
-    engine: Engine
-    workers: int
-    place: Place
+    executor: Executor
+    count: int
+    execution: Execution
 
     @property
     def parallel(self) -> int:
         """Cells that advance at full speed at once."""
-        return parallel_cells(self.place.threads, self.workers)
+        return self.executor.parallel(self.count, self.execution)
+
+    def outcomes(self, jobs: Sequence[Job]) -> Generator[Measured | Failed, None, None]:
+        """Yield one outcome of each job; a job without one counts as failed."""
+        left = {job.cell for job in jobs}
+        for outcome in self.executor.run(jobs, self.execution, self.count):
+            if not isinstance(outcome, Measured | Failed) or outcome.cell not in left:
+                raise InputError(
+                    f"the engine {self.executor.name} yielded {cut(outcome)}; expected Measured or Failed, once for "
+                    "each job"
+                )
+            left.remove(outcome.cell)
+            yield outcome
+        for job in jobs:
+            if job.cell in left:
+                yield Failed(job.cell, f"the engine {self.executor.name} yielded nothing for this cell", "")
 
 
 class RunInterrupted(Stopped):
@@ -75,7 +88,7 @@ def run_experiment(
     resolved: Resolved,
     folder: Path | str | None = None,
     *,
-    engine: Engine | None = None,
+    engine: str | None = None,
     workers: int | None = None,
     threads: int = 1,
     device: str = "cpu",
@@ -89,11 +102,11 @@ def run_experiment(
     changes a bit of the results.
 
     Args:
-        resolved: what `iclab.experiments.resolve.resolve` returned.
+        resolved: what `iclab.experiments.resolve` returned.
         folder: the run folder, ``runs/<paper>-<name>-<scale>-<run id>`` by default.
-        engine: ``inline`` (in this process) or ``local`` (on processes of this machine); by default ``local`` for more
-            than one cell on more than one core.
-        workers: processes of the local engine; by default as many as the cores carry.
+        engine: ``inline`` (in this process), ``local`` (on processes of this machine), or ``module:Class``, an
+            `iclab.runs.Executor` of your own; by default ``local`` for more than one cell on more than one core.
+        workers: cells at once, of engines other than ``inline``; by default as many as the cores carry.
         threads: of each cell.
         device: where deep models are trained and evaluated: ``cpu``, ``cuda`` (``cuda:1``) or ``mps``; on another
             device than the CPU the cells run one after the other in this process unless ``workers`` says otherwise.
@@ -107,12 +120,8 @@ def run_experiment(
             and wrong arguments.
         RunInterrupted: on Ctrl-C, SIGTERM and SIGHUP, after the workers were ended.
     """
-    check_crew(threads, workers)
+    check_execution(engine, workers, threads)
     _check_device(device)
-    if engine is not None and engine not in ENGINES:
-        raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")
-    if engine == "inline" and workers not in (None, 1):
-        raise InputError(f"workers is {workers} with the engine inline, which has one; use the engine local")
     stream = stream or sys.stderr
     shown = Path(folder) if folder is not None else Path("runs") / resolved.folder_name
     # A cell may change the working folder.
@@ -120,38 +129,31 @@ def run_experiment(
     experiment = resolved.to_json()
     others = [Path(other).absolute() for other in reuse]
     check_others(others)
-    trainings = tuple(str(other / TRAININGS) for other in others)
-    place = Place(threads, device, str(run.path / TRAININGS), trainings)
+    execution = Execution(device, run.path / TRAININGS, tuple(other / TRAININGS for other in others), threads)
     codes = {cell.id: resolved.kind.code(cell.config) for cell in resolved.cells}
     with stoppable() as stopping, run.open(experiment):
         if others:
             missing = {id: _described(code) for id, code in codes.items() if code and not is_finished(run.cell(id))}
-            taken = take_finished(run, missing, others, place)
+            taken = take_finished(run, missing, others, execution)
             if not quiet:
                 say(stream, f"{taken} of {len(resolved.cells)} cells taken from other runs")
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
         pending = [cell for cell in resolved.cells if not is_finished(run.cell(cell.id))]
-        if engine is None:
-            divisible = device == "cpu" or workers is not None
-            engine = "local" if divisible and len(pending) > 1 and available_cores() > 1 else "inline"
-        workers = (
-            1 if engine == "inline" else min(workers or max(1, available_cores() // threads), max(len(pending), 1))
-        )
         failed: dict[str, str] = {}
         if pending:
-            crew = Crew(engine, workers, place)
+            chosen = _workers(engine, workers, execution, len(pending))
             _warn_of_other_code(finished, codes.values(), stream)
             if not quiet:
-                _announce(resolved, pending, crew, stream)
-            execution = {
-                "engine": engine,
-                "workers": workers,
-                **crew.place.recorded,
+                _announce(resolved, pending, chosen, stream)
+            recorded = {
+                "engine": chosen.executor.name,
+                "workers": chosen.count,
+                **execution.recorded,
                 "cells": len(pending),
                 "code": _written(codes.values()),
             }
-            with recorded_session(run, execution, resolved.definition.folder, finished) as session:
-                failed = _run_cells(run, resolved, pending, crew, session, stopping, None if quiet else stream)
+            with recorded_session(run, recorded, resolved.definition.folder, finished) as session:
+                failed = _run_cells(run, resolved, pending, chosen, session, stopping, None if quiet else stream)
         return _finish(run, shown, experiment, failed)
 
 
@@ -171,7 +173,7 @@ def _run_cells(
     run: RunFolder,
     resolved: Resolved,
     pending: Sequence[Cell],
-    crew: Crew,
+    chosen: _Workers,
     session: Session,
     stopping: Stopping,
     stream: TextIO | None,
@@ -184,11 +186,9 @@ def _run_cells(
     # Where one forecast is not known, all cells weigh the same.
     work = {cell: (seconds or 0.0) if known else 1.0 for cell, seconds in forecasts.items()}
     total = len(resolved.cells)
-    advance = Advance(total - len(pending), total, sum(work.values()), crew.parallel, known=known)
+    advance = Advance(total - len(pending), total, sum(work.values()), chosen.parallel, known=known)
     failed: dict[str, str] = {}
-    ordered = list(jobs.values())
-    inline = crew.engine == "inline"
-    outcomes = run_inline(ordered, crew.place) if inline else run_local(ordered, crew.place, crew.workers)
+    outcomes = chosen.outcomes(list(jobs.values()))
     try:
         with show_progress(advance, stream, quiet=stream is None):
             for outcome in outcomes:
@@ -207,6 +207,23 @@ def _run_cells(
     finally:
         outcomes.close()
     return failed
+
+
+def check_execution(engine: str | None, workers: int | None, threads: int) -> None:
+    """Refuse execution settings that cannot be had, before anything is imported or written for them.
+
+    Raises:
+        InputError: for an unknown engine, and numbers of threads and workers that it or this machine does not carry.
+    """
+    check_most("threads", threads)
+    load_executor(engine or "local").num_workers(workers, Execution(threads=threads))
+
+
+def _workers(engine: str | None, asked: int | None, execution: Execution, num_jobs: int) -> _Workers:
+    executor = load_executor(engine) if engine else default_executor(num_jobs, asked, execution)
+    # What is asked for without naming an engine is the most, which a single cell does not need.
+    count = executor.num_workers(asked if engine or num_jobs > 1 else None, execution)
+    return _Workers(executor, min(count, num_jobs), execution)
 
 
 def _check_device(device: str) -> None:
@@ -234,15 +251,15 @@ def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dic
     return Outcome(shown, total, finished, failed, report and shown / report.name, note)
 
 
-def _announce(resolved: Resolved, pending: Sequence[Cell], crew: Crew, stream: TextIO | None) -> None:
+def _announce(resolved: Resolved, pending: Sequence[Cell], chosen: _Workers, stream: TextIO | None) -> None:
     total = len(resolved.cells)
     if len(pending) < total:
         say(stream, f"continuing: {total - len(pending)} of {total} cells are finished")
     work = total_forecast(resolved.kind, (cell.config for cell in pending))
-    seconds = None if work is None else work / crew.parallel
+    seconds = None if work is None else work / chosen.parallel
     if seconds is not None and seconds > _ANNOUNCED_SECONDS:
         cells = "1 cell" if len(pending) == 1 else f"{len(pending)} cells"
-        workers = "1 worker" if crew.workers == 1 else f"{crew.workers} workers"
+        workers = "1 worker" if chosen.count == 1 else f"{chosen.count} workers"
         say(stream, f"{cells} on {workers}: about {format_seconds(seconds)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -12,6 +13,8 @@ from types import FrameType
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _IMPATIENT = 3.0
 """Seconds during which a repeated signal is taken for impatience: it must not cut short the tidying up."""
+PATIENCE = 5.0
+"""Seconds for Python to get to its handler. Every file is whole or absent, so ending at once loses only what runs."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -84,3 +87,29 @@ def deafen() -> None:
     """Ignore signals: a process that is done has nothing left to stop."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+
+
+def watch(stopping: Stopping) -> None:
+    """End this process when ``stopping`` does not answer a signal within `PATIENCE`.
+
+    Python answers nothing inside one long call of a numeric library. The main thread is the one that listens.
+    """
+    arrived, noted = os.pipe()
+    os.set_blocking(noted, False)
+    signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
+    # A forked child shares the pipe: its signals are none of ours.
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+    threading.Thread(target=_wait, args=(arrived, stopping), name="unanswered signals", daemon=True).start()
+
+
+def _wait(arrived: int, stopping: Stopping) -> None:
+    while numbers := os.read(arrived, 1):
+        number = numbers[0]
+        if signal.getsignal(number) is not stopping:
+            continue
+        end = time.monotonic() + PATIENCE
+        while stopping.number is None and time.monotonic() < end:
+            time.sleep(0.05)
+        if stopping.number is None:
+            os.write(2, f"{ending(number)}\n".encode())
+            os._exit(128 + number)

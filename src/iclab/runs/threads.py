@@ -20,26 +20,21 @@ def available_cores() -> int:
         return os.cpu_count() or 1
 
 
-def check_crew(threads: int, workers: int | None) -> None:
-    """Refuse numbers of threads and workers that no machine of this size carries.
+def check_most(name: str, number: int) -> int:
+    """Return ``number`` of threads or workers; refuse what no machine of this size carries.
 
     Raises:
         InputError: naming the cores there are.
     """
     cores = available_cores()
     most = _MOST_PER_CORE * cores
-    for name, number in (("threads", check_integer("threads", threads, 1)), ("workers", workers)):
-        if number is not None and check_integer(name, number, 1) > most:
-            raise InputError(f"{name} is {number} and this machine offers {cores} cores; expected at most {most}")
-
-
-def parallel_cells(threads: int, workers: int) -> int:
-    """How many cells advance at full speed at once: no more than the cores carry, whatever the number of workers."""
-    return max(1, min(workers, available_cores() // threads))
+    if check_integer(name, number, 1) > most:
+        raise InputError(f"{name} is {number} and this machine offers {cores} cores; expected at most {most}")
+    return number
 
 
 def set_thread_variables(threads: int, environment: MutableMapping[str, str]) -> None:
-    """Tell the numeric libraries of a process; works only before it imports them."""
+    """Set the threads of the numeric libraries of a process; works only before it imports them."""
     environment.update(dict.fromkeys(VARIABLES, str(threads)))
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from iclab.runs.execution_settings import Place
-from iclab.runs.executors.job import Job
+from iclab.errors import InputError
+from iclab.execution import Execution
+from iclab.runs.executors import Executor, Job
 from iclab.runs.payload import Failed, Measured, measure
 
 
-def run_inline(jobs: Iterable[Job], place: Place) -> Generator[Measured | Failed, None, None]:
-    """Run each job and yield what became of it."""
-    for job in jobs:
-        yield measure(job.cell, job.kind, job.config, place)
+class Inline(Executor):
+    """Runs cells in this process, with one worker."""
+
+    name = "inline"
+
+    def run(self, jobs: Iterable[Job], execution: Execution, workers: int) -> Generator[Measured | Failed, None, None]:
+        for job in jobs:
+            yield measure(job, execution)
+
+    def num_workers(self, asked: int | None, execution: Execution) -> int:
+        if asked not in (None, 1):
+            raise InputError(f"workers is {asked} with the engine inline, which has one; use the engine local")
+        return 1

@@ -19,40 +19,46 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any
 
-from iclab.errors import check_integer
-from iclab.runs.execution_settings import Place
-from iclab.runs.executors.job import Job
-from iclab.runs.one_line import one_line
+from iclab.errors import check_integer, one_line
+from iclab.execution import Execution
+from iclab.runs.executors import Executor, Job
 from iclab.runs.payload import Failed, Measured
-from iclab.runs.threads import set_thread_variables
+from iclab.runs.threads import available_cores, check_most, set_thread_variables
 
 
-def run_local(jobs: Sequence[Job], place: Place, workers: int) -> Generator[Measured | Failed, None, None]:
-    """Run the jobs on ``workers`` processes and yield what became of each, in the order in which they end.
+class Local(Executor):
+    """Runs cells on processes of this machine; yields outcomes in the order in which cells end."""
 
-    Closing the iterator, or an exception such as Ctrl-C, ends the workers.
-    """
-    todo: SimpleQueue[Job] = SimpleQueue()
-    for job in jobs:
-        todo.put(job)
-    outcomes: SimpleQueue[Measured | Failed] = SimpleQueue()
-    crew = [_Worker(todo, outcomes, place) for _ in range(min(workers, len(jobs)))]
-    try:
-        for worker in crew:
-            worker.start()
-        for _ in jobs:
-            yield outcomes.get()
-    finally:
-        for worker in crew:
-            worker.stop()
+    name = "local"
+
+    def run(self, jobs: Sequence[Job], execution: Execution, workers: int) -> Generator[Measured | Failed, None, None]:
+        todo: SimpleQueue[Job] = SimpleQueue()
+        for job in jobs:
+            todo.put(job)
+        outcomes: SimpleQueue[Measured | Failed] = SimpleQueue()
+        threads = [_Worker(todo, outcomes, execution) for _ in range(min(workers, len(jobs)))]
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in jobs:
+                yield outcomes.get()
+        finally:
+            for thread in threads:
+                thread.stop()
+
+    def num_workers(self, asked: int | None, execution: Execution) -> int:
+        return check_most("workers", super().num_workers(asked, execution))
+
+    def parallel(self, workers: int, execution: Execution) -> int:
+        return max(1, min(workers, available_cores() // execution.threads))
 
 
 class _Worker(Thread):
     """Keeps one process busy with jobs, and replaces it when it dies."""
 
-    def __init__(self, todo: SimpleQueue[Job], outcomes: SimpleQueue[Measured | Failed], place: Place) -> None:
+    def __init__(self, todo: SimpleQueue[Job], outcomes: SimpleQueue[Measured | Failed], execution: Execution) -> None:
         super().__init__(daemon=True)
-        self._todo, self._outcomes, self._place = todo, outcomes, place
+        self._todo, self._outcomes, self._execution = todo, outcomes, execution
         self._stopping = Event()
         self._starting = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,14 +88,14 @@ class _Worker(Thread):
             _end(self._process)
 
     def _perform(self, job: Job) -> Measured | Failed | None:
-        """What became of a job; ``None`` if the worker was told to stop meanwhile."""
+        """What became of a job; ``None`` if the worker was stopped meanwhile."""
         try:
             process = self._running_process()
         except OSError as error:
             return Failed(job.cell, f"no worker process can be started: {error}", "")
         if process is None:
             return None
-        request = {"cell": job.cell, "kind": job.kind, "config": job.config, "place": asdict(self._place)}
+        request = {"job": asdict(job), "execution": self._execution.to_json()}
         header, values = _ask(process, request)
         if header is None:
             code = _end(process)
@@ -107,7 +113,7 @@ class _Worker(Thread):
         return Failed(job.cell, header["reason"], header["details"])
 
     def _lost(self, job: Job, error: Exception) -> Failed:
-        """What is said of a job whose answer this process could not deal with; the worker process is ended."""
+        """Return the failure of a job whose answer cannot be used, and end the worker process."""
         if self._process is not None:
             _end(self._process)
         reason = one_line(f"the answer of the worker process cannot be used: {type(error).__name__}: {error}")
@@ -121,7 +127,7 @@ class _Worker(Thread):
                 _end(self._process)
                 self._process = None
             if self._process is None:
-                self._process = _start(self._place.threads)
+                self._process = _start(self._execution.threads)
             return self._process
 
 
@@ -168,12 +174,12 @@ def _end(process: subprocess.Popen[bytes]) -> int:
     return code
 
 
-def _ask(process: subprocess.Popen[bytes], job: dict[str, Any]) -> tuple[dict[str, Any] | None, bytes]:
+def _ask(process: subprocess.Popen[bytes], request: dict[str, Any]) -> tuple[dict[str, Any] | None, bytes]:
     """The answer of a worker: ``None`` if it died before it was complete, ``{}`` if it makes no sense."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(json.dumps(job).encode() + b"\n")
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
     except BrokenPipeError:
         return None, b""

@@ -14,7 +14,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, BinaryIO
 
-from iclab.runs.execution_settings import Place
+from iclab.execution import Execution
+from iclab.runs.executors import Job
 from iclab.runs.payload import Failed, measure
 
 
@@ -31,25 +32,26 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     os.register_at_fork(after_in_child=lambda: _leave(nothing, requests.fileno(), answers.fileno()))
-    jobs: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    Thread(target=_listen, args=(requests, jobs), daemon=True).start()
+    requested: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    Thread(target=_listen, args=(requests, requested), daemon=True).start()
     while True:
-        job = jobs.get()
-        header, values = _answer(job)
-        _send(answers, {"cell": job["cell"], "pid": os.getpid(), **header}, values)
+        request = requested.get()
+        job = Job(**request["job"])
+        header, values = _answer(job, Execution.from_json(request["execution"]))
+        _send(answers, {"cell": job.cell, "pid": os.getpid(), **header}, values)
 
 
 def _leave(nothing: int, *pipes: int) -> None:
-    """A process that a cell forked is no worker: it has no pipes to the parent, and ends when it is told to."""
+    """A process that a cell forked is no worker: it has no pipes to the parent, and the usual answer to signals."""
     for pipe in pipes:
         os.dup2(nothing, pipe, inheritable=False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
-def _listen(requests: BinaryIO, jobs: SimpleQueue[dict[str, Any]]) -> None:
+def _listen(requests: BinaryIO, requested: SimpleQueue[dict[str, Any]]) -> None:
     for line in requests:
-        jobs.put(json.loads(line))
+        requested.put(json.loads(line))
     _end()
 
 
@@ -60,8 +62,8 @@ def _end() -> None:
     os._exit(0)
 
 
-def _answer(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    outcome = measure(job["cell"], job["kind"], job["config"], Place(**job["place"]))
+def _answer(job: Job, execution: Execution) -> tuple[dict[str, Any], bytes]:
+    outcome = measure(job, execution)
     if isinstance(outcome, Failed):
         return {"reason": outcome.reason, "details": outcome.details, "size": 0}, b""
     return {"record": outcome.record, "size": len(outcome.values)}, outcome.values
