@@ -76,8 +76,8 @@ def bound_text(found: CrossingSlope) -> str:
     """``2 (some crossing is a bound); over all values the slope is at least 1.7``; empty where all values count."""
     if not found.left_out:
         return ""
-    told = f"{', '.join(map(text, found.left_out))} (some crossing is a bound)"
+    named = f"{', '.join(map(text, found.left_out))} (some crossing is a bound)"
     if found.bound_slope is None:
-        return f"{told}; of the slope over all values no bound follows"
+        return f"{named}; of the slope over all values no bound follows"
     side = "at least" if found.bound == "lower" else "at most"
-    return f"{told}; over all values the slope is {side} {number(found.bound_slope.slope)}"
+    return f"{named}; over all values the slope is {side} {number(found.bound_slope.slope)}"

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from iclab import __version__
+from iclab.claims.claim import to_json
 from iclab.errors import InputError
 from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
@@ -17,7 +18,7 @@ from iclab.experiments.resolve import Cell, Resolved
 from iclab.runs.execution_settings import Place
 from iclab.runs.executors import Job, run_inline, run_local
 from iclab.runs.finished import write_stamp
-from iclab.runs.folder import TRAININGS, RunFolder
+from iclab.runs.folder import CLAIMS, TRAININGS, RunFolder, write_json
 from iclab.runs.payload import Failed
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
@@ -27,6 +28,9 @@ from iclab.runs.session import Session, recorded_kind_folder, recorded_session
 from iclab.runs.signals import Stopped, Stopping, ending, stoppable
 from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure
 from iclab.runs.threads import available_cores, check_crew, parallel_cells
+
+if TYPE_CHECKING:
+    from iclab.results.page import Report
 
 Engine = Literal["inline", "local"]
 ENGINES: tuple[Engine, ...] = ("inline", "local")
@@ -42,7 +46,7 @@ class Outcome:
         num_cells, num_finished: cells of the grid, and those that are finished now.
         failed: why each cell failed that did.
         report: the report, or ``None`` where no cell is finished.
-        note: why the report has no figures and findings: how reading the results failed.
+        note: why the report has no figures and findings: how summarising the results failed.
     """
 
     folder: Path
@@ -226,7 +230,12 @@ def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dic
         results = load_results(run.path, experiment)
         results.write_tables(run.path)
         summarise = load_kind(experiment["kind"]).summarise
-        report, note = read_and_draw(summarise, lambda reading: build_report(results, run.path, reading), results)
+
+        def draw(shows: Report) -> Path:
+            write_json(run.path / CLAIMS, to_json(shows.claims))
+            return build_report(results, run.path, shows)
+
+        report, note = read_and_draw(summarise, draw, results)
         if finished == total and not note:
             write_stamp(run, experiment)
     elif not failed:

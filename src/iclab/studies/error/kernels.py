@@ -12,7 +12,7 @@ from iclab.studies.error.tuning import BANDWIDTH, PENALTY
 
 
 def tuning_table(points: Sequence[GridPoint]) -> list[Table]:
-    """At each place, for each kernel and tuned length: the choices of the seeds. ``points`` hold all metrics."""
+    """At each grid point, for each kernel and tuned length: the choices of the seeds. ``points`` hold all metrics."""
     rows = []
     for point in points:
         chosen = point.rows[point.rows["metric"].isin([BANDWIDTH, PENALTY])]

@@ -19,7 +19,7 @@ _CAPTION = (
 
 
 def sizes(points: Sequence[GridPoint]) -> list[Table]:
-    """A row for each deep model and place; no table where there is none."""
+    """A row for each deep model and grid point; no table where there is none."""
     rows = [[point.title, *row] for point in points for row in _rows(point.config)]
     columns = ["prompts", "learner", "parameters", "state after n examples"]
     return [Table("sizes", _CAPTION, columns, rows)] if rows else []
