@@ -65,7 +65,8 @@ def package(tmp_path, monkeypatch) -> Iterator[tuple[Path, Callable[[], str | No
 
     def version() -> str | None:
         code_version.cache_clear()
-        return load_kind(f"{name}.kind:KIND").code
+        kind = load_kind(f"{name}.kind:KIND")
+        return kind.code(kind.config())
 
     yield tmp_path / name, version
     code_version.cache_clear()

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iclab.config.overrides import MAX_CELLS, parse_override, parse_overrides
+from iclab.config.overrides import parse_override, parse_overrides
+from iclab.config.ranges import MAX_CELLS
 from iclab.errors import InputError
 
 
@@ -80,7 +81,7 @@ def test_grammar(argument, key, values, is_axis):
         (f"seed={10**400}", "an integer of over 300 digits"),
         (f"a=[{-(10**400)}]", "an integer of over 300 digits"),
         (f"seed={'9' * 5000}", "cannot be read as YAML"),
-        ("a=\udcff", "holds bytes that are no UTF-8"),
+        ("a=\udcff", "holds bytes that are not valid UTF-8"),
         (f"seed=0..{MAX_CELLS}", f"{MAX_CELLS + 1} values"),
     ],
 )

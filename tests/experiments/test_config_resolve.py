@@ -179,7 +179,7 @@ def test_replacing_and_deleting(tmp_path):
     ("arguments", "message"),
     [
         (["~others.loadet"], "there is no 'others.loadet' to delete, did you mean 'loaded'?"),
-        (["~coin.bias"], "'coin.bias' cannot be deleted"),
+        (["~num_throws"], "'num_throws' cannot be deleted"),
         (["~coin"], "'coin' cannot be deleted"),
         (["~others.loaded=3"], "expected ~ and an entry alone"),
         (["~"], "expected ~ and an entry alone"),

@@ -7,8 +7,10 @@ import torch
 
 from iclab.errors import InputError
 from iclab.experiments.resolve import resolve
+from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.deep import DeepLearner
-from iclab.prompts import SingleIndex, Stream
+from iclab.experiments.sections.single_index import SingleIndexPrompts
+from iclab.prompts import Stream
 
 GIB = 2**30
 
@@ -48,10 +50,9 @@ def test_what_does_not_fit_is_refused(monkeypatch, name, arguments, message):
 def test_parameters_are_counted_without_memory():
     """A check leaves the generator alone, and counts what the model has that is trained."""
     section = DeepLearner()
-    prompts = SingleIndex(8, 2, "he3")
     trained = section.build(8, [32], Stream(0)).num_parameters()
     before = torch.random.get_rng_state()
-    section.check("learners.mamba", prompts, [32])
+    section.check("learners.mamba", Setting(SingleIndexPrompts(ambient_dim=8), 0, [32]))
     assert torch.equal(torch.random.get_rng_state(), before)
     with torch.device("meta"):
         assert section._assemble(8, [32]).num_parameters() == trained

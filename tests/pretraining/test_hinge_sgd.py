@@ -126,7 +126,7 @@ def test_written_out_gradients_and_autograd_train_the_same_model(kind):
 def test_how_many_prompts_are_drawn_at_once_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
     models = [make("gated"), make("gated")]
     hinge_sgd(models[0], LAW, stream=STREAM, num_examples=6, steps=9, batch_size=12)
-    monkeypatch.setattr(sys.modules["iclab.pretraining.hinge_sgd"], "_AT_ONCE", 2 * 12 * 7 * 8)
+    monkeypatch.setattr(sys.modules["iclab.pretraining.hinge.sgd"], "_AT_ONCE", 2 * 12 * 7 * 8)
     hinge_sgd(models[1], LAW, stream=STREAM, num_examples=6, steps=9, batch_size=12)
     assert all(torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True))
 

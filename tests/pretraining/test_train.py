@@ -13,12 +13,12 @@ from iclab.models.gpt2 import GPT2
 from iclab.models.in_context import InContextModel
 from iclab.models.mamba import Mamba
 from iclab.pretraining import train
-from iclab.pretraining.average import WeightAverage
-from iclab.pretraining.batches import Batches
-from iclab.pretraining.curriculum import Curriculum, Ramp
-from iclab.pretraining.phases import Plan
-from iclab.pretraining.schedule import LearningRate
+from iclab.pretraining.trainer.average import WeightAverage
+from iclab.pretraining.trainer.batches import Batches
+from iclab.pretraining.trainer.phases import Plan
 from iclab.prompts import Prompts, SingleIndex, Stream
+from iclab.settings.curriculum import Curriculum, Ramp
+from iclab.settings.schedule import LearningRate
 from train_support import DIM, EVERYTHING, SHORT, Correlation, build, distribution, run, weights
 
 
@@ -117,10 +117,10 @@ def test_drawing_ahead_changes_nothing():
 
 def test_an_error_while_drawing_ahead_arrives():
     class Broken(SingleIndex):
-        def draw_chunk(self, *arguments, **options):
+        def draw_chunks(self, *arguments, **options):
             if arguments[1] == 6 and arguments[2] == 0:
                 raise InputError("no more prompts")
-            return super().draw_chunk(*arguments, **options)
+            return super().draw_chunks(*arguments, **options)
 
     with pytest.raises(InputError, match="no more prompts"):
         run(prompts=Broken(DIM, 3, link="he1"), prefetch=True)
@@ -244,18 +244,19 @@ def test_learns_linear_regression_in_context(kind: str):
 
 WRONG = [
     ({"steps": 0}, "steps is 0"),
-    ({"batch_size": 12}, "batch_size is 12; expected a multiple of 8"),
+    ({"batch_size": 12}, "batch_size is 12; expected an integer >= 8 and a multiple of 8"),
     ({"learning_rate": -1.0}, "learning_rate is -1.0"),
     ({"optimiser": "sgd"}, "optimiser is 'sgd'; expected one of adam, adamw"),
-    ({"betas": (0.9, 1.0)}, "betas are (0.9, 1.0)"),
+    ({"betas": (0.9, 1.0)}, "betas is (0.9, 1.0); expected 2 values, each a finite number >= 0 and < 1"),
     ({"weight_decay": -0.1}, "weight_decay is -0.1"),
     ({"warmup_steps": 24}, "warmup_steps is 24 and steps 24"),
-    ({"schedule": "step"}, "the schedule is 'step'; expected one of constant, cosine, linear"),
+    ({"schedule": "step"}, "schedule is 'step'; expected one of constant, cosine, linear"),
     ({"final_scale": 2}, "final_scale is 2"),
     ({"clip_norm": 0.0}, "clip_norm is 0.0"),
     ({"loss_on": "last"}, "loss_on is 'last'; expected one of prefixes, queries"),
     ({"autocast": "float16"}, "autocast is 'float16'"),
     ({"average": 1.0}, "average is 1.0"),
+    ({"weight": 1}, "train has no setting 'weight'; did you mean weight_decay?"),
     ({"stream": 3}, "stream is 3; expected a Stream"),
     ({"curriculum": {"num_examples": 3}}, "expected a Curriculum"),
     ({"accumulate": 3}, "is 2 chunks of 8 and is split 3 times"),

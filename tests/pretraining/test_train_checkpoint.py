@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from iclab.errors import InputError
 from iclab.lock import LOCK, locked
 from iclab.pretraining import Curriculum, Ramp, load_checkpoint
-from iclab.pretraining.checkpoint import Checkpoint
+from iclab.pretraining.trainer.checkpoint import Checkpoint
 from iclab.prompts import Stream
 from train_support import CURRICULUM, EVERYTHING, Correlation, build, distribution, run, weights
 

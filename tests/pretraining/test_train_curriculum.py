@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from iclab.errors import InputError
 from iclab.links import make_link
-from iclab.pretraining import Curriculum, Ramp, adjusted
-from iclab.pretraining.phases import Plan
+from iclab.pretraining import Curriculum, Ramp
+from iclab.pretraining.trainer.phases import Plan
 from iclab.prompts import InputDistribution, SingleIndex, Stream
 from train_support import CURRICULUM, DIM, build, distribution, run
 
@@ -64,7 +64,7 @@ def test_active_dimensions(covariance):
     full = SingleIndex(4, 2, "he3", support=(3, 1), inputs=InputDistribution(covariance=covariance))
     shown = []
     for active in (2, 3, 4):
-        prompts = adjusted(full, {"ambient_dim": active}).sample(Stream(0), 512, 5, 1, dtype=torch.float64)
+        prompts = full.adjusted(ambient_dim=active).sample(Stream(0), 512, 5, 1, dtype=torch.float64)
         alive = prompts.inputs.abs().amax((0, 1)) > 0
         shown.append(set(torch.nonzero(alive).flatten().tolist()))
         index = (prompts.inputs * tensor(prompts.directions)[:, None]).sum(-1)
@@ -79,26 +79,26 @@ def test_active_dimensions(covariance):
 def test_intrinsic_dimensions_are_the_first_of_the_support():
     full = SingleIndex(6, 3, "he1", support=(4, 0, 2))
     for intrinsic, expected in ((1, {4}), (2, {0, 4}), (3, {0, 2, 4})):
-        prompts = adjusted(full, {"intrinsic_dim": intrinsic}).sample(Stream(0), 64, 3)
+        prompts = full.adjusted(intrinsic_dim=intrinsic).sample(Stream(0), 64, 3)
         assert set(torch.nonzero(tensor(prompts.directions).abs().amax(0)).flatten().tolist()) == expected
-    last = adjusted(full, {"ambient_dim": 6, "intrinsic_dim": 3, "noise": 0.0}).sample(Stream(0), 16, 3)
+    last = full.adjusted(ambient_dim=6, intrinsic_dim=3, noise=0.0).sample(Stream(0), 16, 3)
     assert torch.equal(last.inputs, full.sample(Stream(0), 16, 3).inputs)
     assert torch.equal(last.labels, full.sample(Stream(0), 16, 3).labels)
 
 
 def test_intrinsic_dimensions_of_a_rotated_support():
     full = SingleIndex(5, 3, "he1", rotation="random")
-    prompts = adjusted(full, {"intrinsic_dim": 2}).sample(Stream(0), 64, 3, dtype=torch.float64)
+    prompts = full.adjusted(intrinsic_dim=2).sample(Stream(0), 64, 3, dtype=torch.float64)
     directions = tensor(prompts.directions)
     columns = tensor(full.rotation)[:, list(full.support[:2])]
     torch.testing.assert_close(directions @ columns @ columns.T, directions)
     with pytest.raises(InputError, match="rotated support"):
-        adjusted(full, {"ambient_dim": 4})
+        full.adjusted(ambient_dim=4)
 
 
 def test_noise():
     noisy = distribution(noise=0.4)
-    prompts = adjusted(noisy, {"noise": 0.25}).sample(Stream(0), 16, 3, dtype=torch.float64)
+    prompts = noisy.adjusted(noise=0.25).sample(Stream(0), 16, 3, dtype=torch.float64)
     torch.testing.assert_close(
         (prompts.labels - tensor(prompts.targets)).abs(), torch.full((16, 4), 0.25, dtype=torch.float64)
     )
@@ -134,8 +134,8 @@ def test_a_law_of_ones_own():
             other.scale = values["scale"]
             return other
 
-        def draw_chunk(self, *arguments, **options):
-            chunk = super().draw_chunk(*arguments, **options)
+        def draw_chunks(self, *arguments, **options):
+            chunk = super().draw_chunks(*arguments, **options)
             chunk.labels.mul_(self.scale)
             return chunk
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from iclab.errors import InputError
-from iclab.pretraining.distributed import World, local_device
+from iclab.pretraining.trainer.distributed import World, local_device
 from iclab.prompts import Prompts
 from train_support import EVERYTHING, Correlation, build, run, timeless, weights
 

@@ -14,9 +14,9 @@ from torch import nn
 from iclab.errors import InputError
 from iclab.links import make_link
 from iclab.pretraining import load_checkpoint
-from iclab.pretraining.checkpoint import Checkpoint
-from iclab.pretraining.described import described
-from iclab.pretraining.identity import distribution_digest
+from iclab.pretraining.trainer.checkpoint import Checkpoint
+from iclab.pretraining.trainer.described import described
+from iclab.pretraining.trainer.identity import distribution_digest
 from iclab.prompts import (
     CHUNK,
     InputDistribution,
@@ -38,7 +38,8 @@ class Own(PromptDistribution):
     def __init__(self, scale: float = 1.0, shift: float = 0.0) -> None:
         self.scale, self._shift, self._draws = scale, shift, 0
 
-    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
+    def draw_chunks(self, generators, num_examples, num_queries, dtype, buffer=None):
+        (generator,) = generators
         self._draws += 1
         inputs = torch.randn(CHUNK, num_examples + num_queries, 4, generator=generator, dtype=dtype)
         return Prompts(inputs, self.scale * inputs[..., 0] + self._shift, num_examples)
@@ -177,7 +178,7 @@ def vectors(change: float = 0.0, **options) -> VectorClassification:
 
 
 @pytest.mark.parametrize(
-    "laws",
+    "distributions",
     [
         [
             distribution(),

@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from iclab.errors import InputError
 from iclab.memory import memory_advice
 from iclab.pretraining import NonFiniteLossError, TensorBoard, TrainProgress, WeightsAndBiases, load_checkpoint
-from iclab.pretraining.metrics import Window
+from iclab.pretraining.trainer.metrics import Window
 from iclab.prompts import Prompts
 from train_support import CURRICULUM, EVERYTHING, Correlation, build, run, weights
 

@@ -16,7 +16,7 @@ from torch import nn
 from iclab.errors import InputError
 from iclab.models import InContextModel, Mamba
 from iclab.pretraining import NonFiniteLossError, load_checkpoint
-from iclab.pretraining.checkpoint import Checkpoint
+from iclab.pretraining.trainer.checkpoint import Checkpoint
 from iclab.prompts import Prompts
 from train_support import EVERYTHING, SHORT, Correlation, build, run, timeless, weights
 
@@ -131,7 +131,7 @@ def test_a_model_built_in_inference_mode_is_refused():
 
 @pytest.mark.parametrize("betas", [5, None, "ab", (0.9,), (0.9, 1.0), (0.9, "x"), (0.9, True)])
 def test_betas_that_are_no_two_numbers(betas: Any):
-    with pytest.raises(InputError, match="expected two numbers in"):
+    with pytest.raises(InputError, match="expected 2 values, each a finite number >= 0 and < 1"):
         run(betas=betas)
 
 

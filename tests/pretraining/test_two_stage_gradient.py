@@ -11,7 +11,7 @@ import torch
 from iclab.errors import InputError
 from iclab.models import EMBEDDINGS, MODEL_GATES, OneLayerMamba, embed
 from iclab.pretraining import gamma_gradient
-from iclab.pretraining.stage_one import task_gradient
+from iclab.pretraining.algorithm1.stage_one import task_gradient
 from iclab.prompts import CHUNK, PromptDistribution, Prompts, SingleIndex, Stream
 
 STREAM = Stream(21).child("gradient")
@@ -96,7 +96,8 @@ class FirstCoordinate(PromptDistribution):
 
     ambient_dim = 3
 
-    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
+    def draw_chunks(self, generators, num_examples, num_queries, dtype, buffer=None):
+        (generator,) = generators
         inputs = torch.empty(CHUNK, num_examples + num_queries, 3, dtype=dtype) if buffer is None else buffer
         inputs.normal_(generator=generator)
         return Prompts(inputs, inputs[..., 0], num_examples)
@@ -150,7 +151,7 @@ _PEAK = """
 import resource, sys, torch
 from iclab.models import OneLayerMamba
 from iclab.pretraining import gamma_gradient
-from iclab.pretraining.two_stage import _stage2_data
+from iclab.pretraining.algorithm1.two_stage import _stage2_data
 from iclab.prompts import SingleIndex, Stream
 torch.set_num_threads(2)
 model, law = OneLayerMamba(16, 64), SingleIndex(16, 2)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from iclab.errors import InputError
-from iclab.pretraining.readout import PENALTIES, GramStatistics, ridge
+from iclab.pretraining.algorithm1.readout import PENALTIES, GramStatistics, ridge
 
 
 def problem(rows: int, width: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

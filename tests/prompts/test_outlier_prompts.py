@@ -108,7 +108,7 @@ def test_a_batch_is_its_chunks(distribution: OutlierClassification):
     buffer = torch.full((CHUNK, 9, 30), float("nan"))
     whole = distribution.sample(STREAM, 24, 7, 2)
     for chunk in range(3):
-        alone = distribution.draw_chunk(STREAM.at(chunk), 7, 2, torch.float32, buffer)
+        alone = distribution.draw_chunks([STREAM.at(chunk)], 7, 2, torch.float32, buffer)
         assert same(alone, whole[8 * chunk : 8 * chunk + 8])
         assert alone.inputs.data_ptr() == buffer.data_ptr()
 

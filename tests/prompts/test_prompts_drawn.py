@@ -12,7 +12,7 @@ import torch
 from iclab.errors import InputError
 from iclab.models import OneLayerMamba
 from iclab.pretraining import hinge_sgd, joint, two_stage
-from iclab.pretraining.stage_one import gamma_gradient
+from iclab.pretraining.algorithm1.stage_one import gamma_gradient
 from iclab.prompts import OutlierClassification, PromptDistribution, Prompts, SingleIndex, Stream
 from train_support import build, distribution, run
 
@@ -21,15 +21,15 @@ SIZES: dict[str, Any] = {"stream": Stream(0), "num_examples": 5}
 
 
 class Own(PromptDistribution):
-    """The prompts of another law, changed."""
+    """The prompts of another distribution, changed."""
 
     ambient_dim = 4
 
     def __init__(self, change: Change) -> None:
         self._change = change
 
-    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
-        return self._change(distribution().draw_chunk(generator, num_examples, num_queries, dtype))
+    def draw_chunks(self, generators, num_examples, num_queries, dtype, buffer=None):
+        return self._change(distribution().draw_chunks(generators, num_examples, num_queries, dtype))
 
 
 class Joined(SingleIndex):
@@ -38,9 +38,6 @@ class Joined(SingleIndex):
     def __init__(self, change: Change) -> None:
         super().__init__(4, 3)
         self._change = change
-
-    def draw_chunk(self, generator, *arguments, **options):
-        return self.draw_chunks([generator], *arguments, **options)
 
     def draw_chunks(self, *arguments, **options):
         return self._change(super().draw_chunks(*arguments, **options))
@@ -81,7 +78,7 @@ WRONG = [
 def test_one_chunk_is_checked(change: Change, message: str):
     with pytest.raises(InputError) as caught:
         Own(change).sample(Stream(0), 64, 5)
-    assert str(caught.value).startswith(f"Own.draw_chunk returned {message}")
+    assert str(caught.value).startswith(f"Own.draw_chunks returned {message}")
     assert "\n" not in str(caught.value)
 
 
@@ -114,7 +111,7 @@ def test_queries_without_labels_may_be_drawn():
     ],
 )
 def test_every_training_refuses_too_few_prompts(use: Callable[[PromptDistribution], Any]):
-    with pytest.raises(InputError, match=r"Own\.draw_chunk returned 3 prompts of \d examples .* expected 8 prompts"):
+    with pytest.raises(InputError, match=r"Own\.draw_chunks returned 3 prompts of \d examples .* expected 8 prompts"):
         use(Own(lambda p: p[0:3]))
 
 
@@ -125,7 +122,7 @@ def test_a_law_that_goes_wrong_later_is_noticed():
     def later(prompts: Prompts) -> Prompts:
         return prompts[0 : 8 if next(draws) < 6 else 7]
 
-    with pytest.raises(InputError, match=r"Own\.draw_chunk returned 7 prompts of 6 examples and 0 queries"):
+    with pytest.raises(InputError, match=r"Own\.draw_chunks returned 7 prompts of 6 examples and 0 queries"):
         run(prompts=Own(later))
 
 

@@ -19,7 +19,8 @@ from iclab.prompts import (
     SingleIndex,
     Stream,
 )
-from iclab.prompts.chunks import chunks_at_once, draw_together
+from iclab.prompts.active_inputs import ActiveInputs
+from iclab.prompts.distribution import draw_checked
 
 SIZES: dict[str, Any] = {"ambient_dim": 4, "intrinsic_dim": 2}
 COUNTS: dict[str, Any] = {"num_prompts": 1, "num_examples": 1}
@@ -82,8 +83,8 @@ def test_a_prompt_has_the_same_task_at_every_length_and_precision(rotation):
 def test_a_buffer_changes_nothing():
     distribution = LAWS["gaussian"]
     buffer = torch.full((CHUNK, 9, 5), float("nan"))
-    with_buffer = distribution.draw_chunk(STREAM.at(0), 7, 2, torch.float32, buffer)
-    assert same(with_buffer, distribution.draw_chunk(STREAM.at(0), 7, 2, torch.float32))
+    with_buffer = distribution.draw_chunks([STREAM.at(0)], 7, 2, torch.float32, buffer)
+    assert same(with_buffer, distribution.draw_chunks([STREAM.at(0)], 7, 2, torch.float32))
     assert with_buffer.inputs.data_ptr() == buffer.data_ptr()
 
 
@@ -307,11 +308,12 @@ def test_a_seed_in_the_place_of_a_stream_is_explained():
 
 
 class Rows(PromptDistribution):
-    """A family with `draw_chunk` alone."""
+    """A family that is given one generator at a time."""
 
     ambient_dim = 3
 
-    def draw_chunk(self, generator, num_examples, num_queries, dtype, buffer=None):
+    def draw_chunks(self, generators, num_examples, num_queries, dtype, buffer=None):
+        (generator,) = generators
         inputs = torch.empty(CHUNK, num_examples + num_queries, 3, dtype=dtype) if buffer is None else buffer
         inputs.normal_(generator=generator)
         return Prompts(
@@ -320,10 +322,10 @@ class Rows(PromptDistribution):
 
 
 class Shifted(SingleIndex):
-    """A family made of another one by its single chunks."""
+    """A family made of another one."""
 
-    def draw_chunk(self, *arguments: Any, **options: Any) -> Prompts:
-        chunk = super().draw_chunk(*arguments, **options)
+    def draw_chunks(self, *arguments: Any, **options: Any) -> Prompts:
+        chunk = super().draw_chunks(*arguments, **options)
         return Prompts(chunk.inputs, chunk.labels + 1, chunk.num_examples, chunk.targets, chunk.directions)
 
 
@@ -342,61 +344,34 @@ def strange(z):
         SingleIndex(40, 33, "z2exp", 0.3, rotation="random"),
         SingleIndex(40, 2, strange, 0.3, rotation="random"),
         SingleIndex(4, 2, inputs=InputDistribution("student_t")),
-        Rows(),
         Shifted(5, 2),
     ],
 )
 def test_chunks_at_once_are_those_one_by_one(distribution: PromptDistribution, count: int):
     generators = [STREAM.at(chunk) for chunk in range(count)]
     buffer = torch.full((count * CHUNK, 8, distribution.ambient_dim), float("nan"))
-    together = draw_together(distribution, generators, 7, 1, torch.float32, buffer)
-    singles = Prompts.cat([distribution.draw_chunk(STREAM.at(chunk), 7, 1, torch.float32) for chunk in range(count)])
+    together = draw_checked(distribution, generators, 7, 1, torch.float32, buffer)
+    singles = Prompts.cat([distribution.draw_chunks([STREAM.at(chunk)], 7, 1, torch.float32) for chunk in range(count)])
     assert same(together, singles)
     assert same(distribution.sample(STREAM, count * CHUNK, 7), singles)
     assert torch.equal(buffer, singles.inputs)
 
 
-class Plus:
-    """Half a family."""
-
-    def draw_chunk(self, *arguments: Any, **options: Any) -> Prompts:
-        chunk = super().draw_chunk(*arguments, **options)  # type: ignore[misc]
-        return Prompts(chunk.inputs, chunk.labels + 1, chunk.num_examples, chunk.targets, chunk.directions)
-
-
-class Mixed(Plus, SingleIndex):
-    """Both halves."""
+def test_a_family_is_given_no_more_generators_than_it_asks_for():
+    whole = Rows().sample(STREAM, 5 * CHUNK, 4)
+    for chunk in range(5):
+        rows = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
+        assert same(whole[rows], draw_checked(Rows(), [STREAM.at(chunk)], 4, 1, torch.float32))
 
 
-class Many(SingleIndex):
-    """Says how many chunks are drawn, and not how one is."""
-
-    def draw_chunks(self, *arguments: Any, **options: Any) -> Prompts:
-        raise AssertionError("nobody is told of it by one chunk")
-
-
-class Plain:
-    """No `PromptDistribution`, and no buffer."""
-
-    ambient_dim = 3
-
-    def draw_chunk(self, generator, num_examples, num_queries, dtype):
-        return SingleIndex(3, 1).draw_chunk(generator, num_examples, num_queries, dtype)
-
-
-def test_a_family_made_of_another_is_asked_for_its_own_chunks():
+def test_a_family_made_of_another_draws_its_own_labels():
     plain = SingleIndex(5, 2).sample(STREAM, 40, 3)
-    for family in (Shifted, Mixed):
-        assert torch.equal(family(5, 2).sample(STREAM, 40, 3).labels, plain.labels + 1)
-        assert chunks_at_once(family(5, 2)) == 1
-    distribution = SingleIndex(5, 2)
-    distribution.draw_chunk = Shifted(5, 2).draw_chunk  # type: ignore[method-assign]
-    assert torch.equal(distribution.sample(STREAM, 40, 3).labels, plain.labels + 1)
-    assert same(Many(5, 2).sample(STREAM, 40, 3), SingleIndex(5, 2).sample(STREAM, 40, 3))
-    assert chunks_at_once(SingleIndex(5, 2)) > 1
-    generators = [STREAM.at(chunk) for chunk in range(3)]
-    drawn = draw_together(Plain(), generators, 4, 1, torch.float32)
-    assert same(drawn, SingleIndex(3, 1).sample(STREAM, 3 * CHUNK, 4))
+    assert torch.equal(Shifted(5, 2).sample(STREAM, 40, 3).labels, plain.labels + 1)
+    assert Shifted.chunks_at_once == SingleIndex.chunks_at_once > 1
+    hidden = ActiveInputs(SingleIndex(5, 2), (0, 3))
+    drawn = hidden.sample(STREAM, 40, 3)
+    assert torch.equal(drawn.inputs[..., [0, 3]], plain.inputs[..., [0, 3]])
+    assert not drawn.inputs[..., [1, 2, 4]].any()
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,8 @@ EXPERIMENT: dict[str, Any] = {
     "run_id": "3f2a9c01b7",
     "config": {"seed": 0, "prompts": {"ambient_dim": 16}},
     "grid": {"seed": [0, 1, 2], "prompts.link": [[0, 0, 1], "tanh"]},
-    "cells": [{"id": "c1", "config": {}}, {"id": "c2", "config": {}}],
+    "axes": {},
+    "cells": [{"id": "c1", "config": {}, "labels": {}}, {"id": "c2", "config": {}, "labels": {}}],
 }
 ENVIRONMENT: dict[str, Any] = {
     "iclab": "0.1.0", "git_commit": "1f6ad17", "git_dirty": True, "machine": "lab", "cpu": "EPYC", "threads": 1,

@@ -12,7 +12,7 @@ from iclab.experiments.resolve import resolve
 from iclab.experiments.sections.deep import DeepLearner, Growth
 from iclab.experiments.sections.gpu_cost import StepCost
 from iclab.lock import LOCK, locked
-from iclab.pretraining.trainer import Trainer
+from iclab.pretraining.trainer.loop import Trainer
 from iclab.prompts import SingleIndex, Stream
 from iclab.runs.results import load_results
 from iclab.runs.run import run_experiment

@@ -52,11 +52,12 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, ...]]:
 
 def test_nothing_that_is_fitted_or_tuned_sees_the_prompts_that_are_reported(paths: set[tuple[str, ...]]) -> None:
     config = cell()
-    distribution = config.prompts.build(config.seed)
+    setting = config.setting
+    _ = setting.distribution
     paths.clear()
     fitted = {}
     for name, section in config.learners.items():
-        section.learner(distribution, Stream(config.seed), LENGTHS)
+        section.fit(name, setting)
         fitted[name] = set(paths)
         paths.clear()
     # Everything but predicting zero draws prompts of its own.

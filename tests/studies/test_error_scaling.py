@@ -21,7 +21,11 @@ def _results(needed: dict[int, float], axis: str = "ambient_dim", seeds: int = 5
         for x, reach in needed.items() for seed in range(seeds) for n in LENGTHS
     ]  # fmt: skip
     cells = [{"id": f"{x}-{seed}", "config": {"prompts": {axis: x}}} for x in needed for seed in range(seeds)]
-    experiment: dict[str, Any] = {"grid": {f"prompts.{axis}": list(needed), "seed": list(range(seeds))}, "cells": cells}
+    experiment: dict[str, Any] = {
+        "grid": {f"prompts.{axis}": list(needed), "seed": list(range(seeds))},
+        "axes": {},
+        "cells": cells,
+    }
     table = pd.DataFrame(rows)
     return Results(experiment, {}, table, table, ())
 

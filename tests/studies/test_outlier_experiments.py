@@ -8,6 +8,7 @@ import torch
 
 from iclab.errors import InputError
 from iclab.experiments.resolve import resolve
+from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.outliers import (
     AttentionLearner,
     HingeTraining,
@@ -69,7 +70,7 @@ def test_errors_equal_the_library_called_directly() -> None:
 
 def test_an_output_of_zero_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(self: object, prompts: object) -> torch.Tensor:
-        return torch.zeros_like(prompts.query_targets)  # type: ignore[attr-defined]
+        return torch.zeros_like(prompts.query_labels)  # type: ignore[attr-defined]
 
     monkeypatch.setattr(GatedLinearAttention, "predict", silent)
     assert {m.value for m in run_cell(_config()) if m.metric == "error"} == {1.0}
@@ -121,15 +122,16 @@ def test_a_changed_training_law_changes_that_learner_alone() -> None:
     both = run_cell(_config(learners={"c": changed, "u": usual}))
     found = [[m.value for m in measured if m.learner == "usual"] for measured in (alone, both)]
     assert found[0] == found[1]
-    assert changed.training_distribution(SMALL, 3).rules.placement == "closest"
-    assert changed.training_distribution(SMALL, 3).rules.fraction == 0.6
+    trained = changed.prompts.apply(SMALL.build(3))
+    assert isinstance(trained, OutlierClassification)
+    assert (trained.rules.placement, trained.rules.fraction) == ("closest", 0.6)
 
 
 @pytest.mark.parametrize("kind", ["gated", "linear", "softmax"])
 def test_every_model_trains_at_both_depths(kind: str) -> None:
     for depth, layers in ((1, ""), (2, ", 2 layers")):
         section = AttentionLearner.model_validate({"kind": kind, "depth": depth, "training": TRAINING, "start": 0.1})
-        model, record = section.fit(SMALL, 0)
+        model, record = section.train(Setting(SMALL, 0))
         assert record.steps == 12
         assert section.name.endswith(layers)
         assert model.settings()["start"] == 0.1
@@ -145,9 +147,9 @@ def test_every_model_trains_at_both_depths(kind: str) -> None:
         (["prompts.relevant=1"], "prompts.relevant is 1"),
         (["prompts.irrelevant=30"], "39; expected at most ambient_dim = 30"),
         (["prompts.tasks=7"], "tasks is 7 for 6 patterns"),
-        (["test.coefficients=[[1,2]]"], "the test law .*number 0 of the coefficients is a vector of length 2"),
+        (["test.coefficients=[[1,2]]"], "the test distribution .*number 0 of the coefficients is a vector of length 2"),
         (["axes.outlier_vectors={short: {coefficients: [[1.0]]}}"], "outlier_vectors=short: .*length 1"),
-        (["prompts.ambient_dim=19", "test.orthogonal=1"], "the test law .*fill all 19 dimensions"),
+        (["prompts.ambient_dim=19", "test.orthogonal=1"], "the test distribution .*fill all 19 dimensions"),
         (["axes.outlier_size=[2,2]"], "axes.outlier_size is .*distinct values"),
         (["axes.num_examples=[20,20]"], "axes.num_examples is .*distinct values"),
         (["learners.mamba.prompts.tasks=[[0,0]]"], "learners.mamba.prompts: .*two different patterns"),
@@ -158,7 +160,7 @@ def test_every_model_trains_at_both_depths(kind: str) -> None:
             "learners.mamba.training.batch_size = 1e[+]12 would take",
         ),
         (["learners.mamba.training.learning_rate=0"], "learning_rate is 0"),
-        (["learners.linear.label='softmax attention'"], "two learners have the same label"),
+        (["learners.linear.label='softmax attention'"], "learners are called .*expected distinct names"),
         (["learners.linear.label='prompts without a clean example'"], "which every run measures itself"),
         (["learners.mamba.kind=mamba"], "learners.mamba.kind is 'mamba'"),
         (["prompts_per_task=1000000000000"], "prompts_per_task"),
@@ -178,7 +180,7 @@ def test_bad_input_is_one_line_before_any_work(arguments: list[str], message: st
 
 def test_too_many_test_laws_are_refused() -> None:
     fractions = "[" + ",".join(f"{i / 2000}" for i in range(1500)) + "]"
-    with pytest.raises(InputError, match="axes make 13,500 test laws"):
+    with pytest.raises(InputError, match="axes make 13,500 test distributions"):
         resolve("li2025/outlier-fraction", [f"axes.outlier_fraction={fractions}"])
 
 

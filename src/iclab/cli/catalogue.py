@@ -23,9 +23,8 @@ def list_command(as_json: bool) -> None:
 
     definitions = [load_definition(name) for name in catalogue_names()]
     if as_json:
-        fields = {"name", "title", "question", "source", "kind", "scales"}
-        entries = [d.model_dump(mode="json", include=fields) for d in definitions]
-        print_json([entry | {"scales": list(entry["scales"])} for entry in entries])
+        fields = ("name", "title", "question", "source", "kind")
+        print_json([{key: getattr(d, key) for key in fields} | {"scales": d.scale_names} for d in definitions])
         return
     width = max((len(d.name) for d in definitions), default=0)
     for definition in definitions:
@@ -48,7 +47,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
     resolved = resolve(name, check_overrides(context, overrides), check=False)
     if as_json:
         description = {key: value for key, value in resolved.to_json().items() if key != "cells"}
-        scales = list(resolved.definition.scales)
+        scales = resolved.definition.scale_names
         summary = {"scales": scales, "num_cells": len(resolved.cells), "seconds": resolved.seconds}
         summary["gpu_seconds"] = resolved.gpu_seconds
         print_json(description | summary)
@@ -64,7 +63,7 @@ def _print(resolved: Resolved) -> None:
 
     definition = resolved.definition
     source = f" ({definition.source})" if definition.source else ""
-    others = ", ".join(name for name in definition.scales if name != resolved.scale)
+    others = ", ".join(name for name in definition.scale_names if name != resolved.scale)
     click.echo(f"{definition.title}{source}\n{definition.question}\n")
     click.echo(f"experiment: {definition.name}\nkind: {definition.kind}")
     click.echo(f"scale: {resolved.scale}" + (f" (also: {others})" if others else ""))

@@ -1,7 +1,7 @@
 """Error curves, paired intervals, scaling slopes and probes."""
 
 from iclab.evaluation.crossings import Crossing, CrossingSlope, crossing_slope, examples_to_reach, mean_crossing
-from iclab.evaluation.curve import METRICS, Curve, error_curve, predict_at
+from iclab.evaluation.curve import METRICS, Curve, error_curve, predict_at, predict_blind, sign_errors
 from iclab.evaluation.head_oracle import HeadReadout
 from iclab.evaluation.intervals import Interval, interval
 from iclab.evaluation.measurement import STATISTICS, Measurement, pooled_value
@@ -32,9 +32,11 @@ __all__ = [
     "mean_crossing",
     "pooled_value",
     "predict_at",
+    "predict_blind",
     "random_outliers",
     "readout_error",
     "scaling_slope",
+    "sign_errors",
     "support_auc",
     "worst_outliers",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,8 +17,9 @@ from iclab.prompts import Prompts
 from iclab.prompts.arguments import described
 from iclab.prompts.batch import check_finite
 
-METRICS = ("squared_error", "absolute_error", "noisy_squared_error", "noisy_absolute_error")
-"""Against the clean target, and against the noisy label (whose floor is the noise itself)."""
+METRICS = ("squared_error", "absolute_error", "noisy_squared_error", "noisy_absolute_error", "zero_one_error")
+"""Against the clean target, and against the noisy label (whose floor is the noise itself); of labels +1 and -1 also the
+share of queries whose clean label has not the sign of the prediction."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def error_curve(
     num_examples: Sequence[int],
     *,
     label_variance: float = 1.0,
+    signs: bool = False,
 ) -> dict[str, dict[str, Curve]]:
     """Measure learners on the same prompts at several context lengths.
 
@@ -101,6 +103,7 @@ def error_curve(
             labels of queries, no targets, no directions.
         num_examples: the context lengths, each at most that of the prompts.
         label_variance: squared errors are divided by it, absolute errors by its square root. State it with the result.
+        signs: whether labels are +1 and -1, so that predictions are also scored by their sign (zero is an error).
 
     Returns:
         ``result[metric][learner]`` as a `Curve` of one seed. Metrics against the clean target are left out where the
@@ -126,8 +129,8 @@ def error_curve(
     for batch in [prompts] if isinstance(prompts, Prompts) else _batches(prompts):
         _check_scorable(batch, lengths)
         for name, learner in by_name.items():
-            predictions = _checked(name, predict_at(learner, _blind(batch), lengths), batch, lengths)
-            for metric, errors in _errors(predictions, batch, label_variance).items():
+            predictions = predict_blind(name, learner, batch, lengths)
+            for metric, errors in _errors(predictions, batch, label_variance, signs).items():
                 rows.setdefault(metric, {}).setdefault(name, []).append(errors)
     if not rows:
         raise InputError("no prompts to measure on; expected at least one batch")
@@ -147,12 +150,19 @@ def predict_at(learner: Learner, prompts: Prompts, num_examples: Sequence[int]) 
     return torch.stack([torch.as_tensor(learner.predict(prompts.prefix(n))) for n in num_examples])
 
 
-def _blind(prompts: Prompts) -> Prompts:
-    """A copy without the answers: labels of queries are NaN, targets and directions are gone. Being a copy, what a
-    learner does to it reaches no other learner."""
+def predict_blind(name: str, learner: Learner, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
+    """``(len(num_examples), B, Q)`` float64 on the CPU: what ``learner`` predicts from each prefix of ``prompts``.
+
+    The learner receives a copy without the answers: labels of queries are NaN; targets, directions and the latents of a
+    family are gone. Being a copy, what it does to it reaches no other learner.
+
+    Raises:
+        InputError: for predictions of another shape, or that are not finite, naming the learner.
+    """
     labels = prompts.labels.clone()
     labels[:, prompts.num_examples :] = float("nan")
-    return replace(prompts, inputs=prompts.inputs.clone(), labels=labels, targets=None, directions=None, trusted=True)
+    copy = Prompts(prompts.inputs.clone(), labels, prompts.num_examples, trusted=True)
+    return _checked(name, predict_at(learner, copy, num_examples), prompts, num_examples)
 
 
 def _checked(name: str, predictions: object, prompts: Prompts, lengths: Sequence[int]) -> Tensor:
@@ -166,7 +176,7 @@ def _checked(name: str, predictions: object, prompts: Prompts, lengths: Sequence
     return check_finite(f"a prediction of {name}", tensor)
 
 
-def _errors(predictions: Tensor, prompts: Prompts, label_variance: float) -> dict[str, np.ndarray]:
+def _errors(predictions: Tensor, prompts: Prompts, label_variance: float, signs: bool) -> dict[str, np.ndarray]:
     """Per metric ``(lengths, B)``, averaged over queries."""
     truths = {"noisy_": prompts.query_labels.double().cpu()}
     if prompts.targets is not None:
@@ -176,7 +186,15 @@ def _errors(predictions: Tensor, prompts: Prompts, label_variance: float) -> dic
         gap = predictions - truth
         errors[f"{prefix}squared_error"] = (gap**2).mean(-1).numpy() / label_variance
         errors[f"{prefix}absolute_error"] = gap.abs().mean(-1).numpy() / label_variance**0.5
+    if signs:
+        errors["zero_one_error"] = sign_errors(predictions, truth).numpy()
     return {metric: errors[metric] for metric in METRICS if metric in errors}
+
+
+def sign_errors(predictions: Tensor, targets: Tensor) -> Tensor:
+    """``(..., B)``: the share of the queries whose label +1 or -1 the sign of ``predictions (..., B, Q)`` misses; an
+    output of zero is no answer, hence an error."""
+    return (predictions * targets <= 0).double().mean(-1)
 
 
 def _batches(prompts: Iterable[Prompts]) -> Iterable[Prompts]:

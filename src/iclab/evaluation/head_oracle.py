@@ -10,7 +10,7 @@ from torch import Tensor
 
 from iclab.errors import InputError, check_integer
 from iclab.models import OneLayerMamba
-from iclab.prompts import Prompts, SingleIndex, Stream
+from iclab.prompts import PromptDistribution, Prompts, Stream
 
 _BINS = 80
 _BATCH = 64
@@ -35,15 +35,18 @@ class HeadReadout:
     def __init__(
         self,
         model: OneLayerMamba,
-        prompts: SingleIndex,
+        prompts: PromptDistribution,
         stream: Stream,
         num_examples: Sequence[int],
         num_tasks: int = 1024,
     ) -> None:
-        if prompts.rotation is not None:
-            raise InputError("the head oracle needs a support among the coordinates; leave the rotation unset")
+        if prompts.label_support is None:
+            raise InputError(
+                f"the head oracle needs a support among the coordinates, which this {type(prompts).__name__} does not "
+                "have; leave a rotation unset"
+            )
         self.model = model
-        self.support = list(prompts.support)
+        self.support = list(prompts.label_support)
         lengths = sorted({check_integer("num_examples", n, 1) for n in num_examples})
         if not lengths:
             raise InputError("num_examples is empty; expected at least one context length")

@@ -23,6 +23,17 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
+    def own_modules(self) -> frozenset[str]:
+        """Names of the user's modules that the sections in here name; a section that names some says so."""
+        return frozenset(module for _, value in self for module in _own_modules(value))
+
+
+def _own_modules(value: object) -> frozenset[str]:
+    if isinstance(value, Config):
+        return value.own_modules()
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return frozenset(module for item in inner for module in _own_modules(item))
+
 
 @dataclass(frozen=True)
 class ExperimentKind:
@@ -55,12 +66,12 @@ class ExperimentKind:
         module = getattr(function, "__module__", None) or type(function).__module__
         return tuple(dict.fromkeys([module, self.config.__module__]))
 
-    @property
-    def code(self) -> str | None:
-        """Hash of the sources that a cell's numbers come from: `modules` and all that they import."""
+    def code(self, config: Config) -> str | None:
+        """Hash of the sources that the numbers of a cell come from: `modules`, those of a user's own families and
+        learners in ``config``, and all that they import."""
         from iclab.code_version import code_version
 
-        return code_version(*self.modules)
+        return code_version(*self.modules, *sorted(config.own_modules()))
 
     def summarise(self, results: Results) -> Report:
         """What the results of all cells say.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -14,10 +14,11 @@ from iclab.config.identity import SCHEMA_VERSION, canonical_json, cell_id, run_i
 from iclab.config.keys import look_up
 from iclab.config.names import check_keys
 from iclab.config.nearest import did_you_mean, listed
-from iclab.config.overrides import MAX_CELLS, Override, check_text, parse_overrides, parse_values
+from iclab.config.overrides import Override, check_text, pair, parse_overrides, parse_values
+from iclab.config.ranges import MAX_CELLS, expand_lists
 from iclab.config.validation import validate
 from iclab.errors import InputError
-from iclab.experiments.definitions import Definition, load_definition
+from iclab.experiments.definitions import Definition, Scale, load_definition
 from iclab.experiments.kind import Config, ExperimentKind, total_forecast
 from iclab.experiments.registry import load_kind
 
@@ -26,10 +27,11 @@ DEFAULT_SCALE = "laptop"
 
 @dataclass(frozen=True)
 class Cell:
-    """A point of the grid: the unit of work and of resume."""
+    """A point of the grid: the unit of work and of resume. ``labels`` has its label on each axis that has labels."""
 
     id: str
     config: Config
+    labels: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The configuration with all defaults, as JSON values."""
@@ -45,6 +47,7 @@ class Resolved:
         kind: what measures its cells.
         scale: the name of the scale in use.
         grid: the swept keys in order, each with its values; of an axis of mappings, the keys that these set.
+        axes: the keys that each axis with labels sets.
         cells: their product.
         run_id: hash of the science: the experiment, its kind and its cells.
     """
@@ -53,6 +56,7 @@ class Resolved:
     kind: ExperimentKind
     scale: str
     grid: dict[str, list[Any]]
+    axes: dict[str, list[str]]
     cells: tuple[Cell, ...]
     run_id: str
 
@@ -94,7 +98,8 @@ class Resolved:
             "run_id": self.run_id,
             "config": self.cells[0].to_json(),
             "grid": self.grid,
-            "cells": [{"id": cell.id, "config": cell.to_json()} for cell in self.cells],
+            "axes": self.axes,
+            "cells": [{"id": cell.id, "config": cell.to_json(), "labels": cell.labels} for cell in self.cells],
         }
 
 
@@ -114,47 +119,88 @@ def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> 
     definition = load_definition(name)
     kind = load_kind(definition.kind, definition.folder)
     scale_name = scale_name or DEFAULT_SCALE
-    if scale_name not in definition.scales:
+    if scale_name not in definition.scale_names:
         raise InputError(
-            f"{definition.name} has no scale {scale_name!r}{did_you_mean(scale_name, definition.scales)}; "
-            f"expected scale= one of {listed(definition.scales)}"
+            f"{definition.name} has no scale {scale_name!r}{did_you_mean(scale_name, definition.scale_names)}; "
+            f"expected scale= one of {listed(definition.scale_names)}"
         )
-    scale = definition.scales[scale_name]
+    overrides = [_paired(kind, override) for override in overrides]
     _check_given_once(overrides)
-    axes = _axes([_preset_axis(key, values) for key, values in scale.grid.items()], overrides)
+    preset = _Preset.of(kind, definition, scale_name)
+    axes = _axes(preset.axes, overrides)
     size = math.prod(len(axis.values) for axis in axes)
     if size > MAX_CELLS:
         raise InputError(f"the grid has {size} cells; expected at most {MAX_CELLS}")
-    preset = [change for key, value in scale.set.items() for change in _preset_changes(key, value)]
-    chosen = [change for override in overrides if not override.is_axis for change in _fixed_changes(override)]
+    removed = {axis.key for axis in preset.axes}
+    fixed = [o for o in overrides if not (o.is_axis or (o.mode == "delete" and o.key in removed))]
+    chosen = [change for override in fixed for change in _fixed_changes(override)]
     cells: list[Cell] = []
-    for point in product(*(axis.values for axis in axes)):
-        of_preset, of_user = list(preset), list(chosen)
-        for axis, value in zip(axes, point, strict=True):
-            (of_user if axis in overrides else of_preset).extend(axis.changes(value))
-        config = _configure(kind, definition, [of_preset, of_user])
-        cells.append(Cell(_identify(definition.kind, config), config))
+    for point in product(*(range(len(axis.values)) for axis in axes)):
+        of_preset, of_user = list(preset.layers[-1]), list(chosen)
+        for axis, index in zip(axes, point, strict=True):
+            (of_user if axis in overrides else of_preset).extend(axis.changes(axis.values[index]))
+        config = _configure(kind, preset.config, [*preset.layers[:-1], of_preset, of_user])
+        labels = {axis.key: axis.labels[index] for axis, index in zip(axes, point, strict=True) if axis.labels}
+        cells.append(Cell(_identify(definition.kind, config), config, labels))
     grid = {key: _axis_values(key, cells) for axis in axes for key in axis.swept_keys}
+    labelled = {axis.key: axis.swept_keys for axis in axes if axis.labels}
     _check_distinct(cells, grid)
     run = run_id(definition.name, definition.kind, (cell.id for cell in cells))
-    resolved = Resolved(definition, kind, scale_name, grid, tuple(cells), run)
+    resolved = Resolved(definition, kind, scale_name, grid, labelled, tuple(cells), run)
     if check:
         resolved.check()
     return resolved
 
 
-def _preset_axis(name: str, values: list[Any] | str) -> Override:
+@dataclass(frozen=True)
+class _Preset:
+    """What the files of an experiment say for one scale.
+
+    Attributes:
+        config: of the base that extends nothing, as it stands.
+        layers: changes of it, layer after layer.
+        axes: of the grid.
+    """
+
+    config: dict[str, Any]
+    layers: list[list[Change]]
+    axes: list[Override]
+
+    @classmethod
+    def of(cls, kind: ExperimentKind, definition: Definition, scale_name: str) -> _Preset:
+        """A file changes its base as arguments would: it comes after all that the base says."""
+        layers: list[list[Change]] = []
+        axes: list[Override] = []
+        for part in definition.chain:
+            scale = part.scales.get(scale_name, Scale())
+            config = [_preset_value(key, value) for key, value in part.config.items()] if part.base else []
+            fixed = [_preset_value(key, value) for key, value in scale.set.items()]
+            removed = {split_mode(key)[0] for key, values in scale.grid.items() if values is None}
+            own = [_preset_axis(kind, key, values) for key, values in scale.grid.items() if values is not None]
+            axes = _axes([axis for axis in axes if axis.key not in removed], [*config, *fixed, *own])
+            layers += [[c for o in overrides for c in _fixed_changes(o)] for overrides in (config, fixed)]
+        return cls(definition.chain[0].config, layers, axes)
+
+
+def _preset_axis(kind: ExperimentKind, name: str, values: list[Any] | str) -> Override:
     key, mode = split_mode(name)
-    if isinstance(values, str):
-        values = list(parse_values(key, values).values)
-    if not values:
+    numbers = list(parse_values(key, values).values) if isinstance(values, str) else expand_lists(values)
+    if not numbers:
         raise InputError(f"the preset axis {key!r} is a grid with no cell; give it values")
-    return Override(key, tuple(values), True, mode)
+    return _paired(kind, Override(key, tuple(numbers), True, mode))
 
 
-def _preset_changes(name: str, value: object) -> list[Change]:
+def _preset_value(name: str, value: object) -> Override:
     key, mode = split_mode(name)
-    return _fixed_changes(Override(key, (value,), False, mode))
+    return Override(key, (expand_lists(value),), False, mode)
+
+
+def _paired(kind: ExperimentKind, override: Override) -> Override:
+    """An axis of mappings whose name is no key of the configuration pairs the keys in them."""
+    known = override.path[0] in kind.config.model_fields
+    if known or not override.is_axis or not any(isinstance(value, dict) for value in override.values):
+        return override
+    return pair(override)
 
 
 def _fixed_changes(override: Override) -> list[Change]:
@@ -183,12 +229,15 @@ def _check_given_once(overrides: list[Override]) -> None:
 def _axes(preset: list[Override], overrides: list[Override]) -> list[Override]:
     """The preset axes with the user's in their positions, then the user's further axes.
 
-    A preset axis goes where the user sets all that it varies.
+    A preset axis goes where the user sets all that it varies, or deletes it by its name.
     """
+    deleted = {override.key for override in overrides if override.mode == "delete"}
     swept = {override.key: override for override in overrides if override.is_axis}
     set_paths = {path for override in overrides for path in override.paths}
     axes: list[Override] = []
     for axis in preset:
+        if axis.key in deleted:
+            continue
         if axis.key in swept:
             axes.append(swept.pop(axis.key))
         elif not all(covers(set_paths, change.path) for value in axis.values for change in axis.changes(value)):
@@ -196,8 +245,8 @@ def _axes(preset: list[Override], overrides: list[Override]) -> list[Override]:
     return [*axes, *swept.values()]
 
 
-def _configure(kind: ExperimentKind, definition: Definition, layers: list[list[Change]]) -> Config:
-    tree: dict[str, Any] = copy.deepcopy(definition.config)
+def _configure(kind: ExperimentKind, config: dict[str, Any], layers: list[list[Change]]) -> Config:
+    tree: dict[str, Any] = copy.deepcopy(config)
     for layer in layers:
         apply_changes(kind.config, tree, layer)
     return validate(kind.config, tree)
@@ -227,9 +276,9 @@ def _check_distinct(cells: list[Cell], grid: Mapping[str, list[Any]]) -> None:
     seen: set[str] = set()
     for cell in cells:
         if cell.id in seen:
-            place = ", ".join(f"{key}={look_up(cell.to_json(), key)}" for key in grid)
+            point = ", ".join(f"{key}={look_up(cell.to_json(), key)}" for key in grid)
             raise InputError(
-                f"the grid has the cell {place} twice; give each value once, and sweep no key of a section "
+                f"the grid has the cell {point} twice; give each value once, and sweep no key of a section "
                 "whose kind is replaced"
             )
         seen.add(cell.id)

@@ -1,8 +1,8 @@
-"""Batches of in-context learning problems, their laws, and stateless random streams."""
+"""Batches of in-context learning problems, their distributions, and stateless random streams."""
 
 from iclab.prompts.batch import Prompts
-from iclab.prompts.chunks import CHUNK
-from iclab.prompts.distribution import PromptDistribution
+from iclab.prompts.distribution import PromptDistribution, label_variance
+from iclab.prompts.drawn import CHUNK
 from iclab.prompts.inputs import INPUT_DISTRIBUTIONS, InputDistribution
 from iclab.prompts.labelled_vectors import LabelledVectors
 from iclab.prompts.outlier_classification import OutlierClassification
@@ -29,5 +29,6 @@ __all__ = [
     "SingleIndex",
     "Stream",
     "VectorClassification",
+    "label_variance",
     "task_pairs",
 ]

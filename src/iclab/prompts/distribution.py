@@ -1,42 +1,64 @@
-"""`PromptDistribution`: a law of prompts, sampled in fixed chunks, so data never depend on how they are asked for."""
+"""`PromptDistribution`: sampled in fixed chunks, so data never depend on how they are asked for."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from iclab.errors import InputError, check_integer
+from iclab.errors import InputError, check_integer, check_positive
 from iclab.memory import check_memory
 from iclab.parallel import map_in_order
 from iclab.prompts.arguments import described
 from iclab.prompts.batch import Prompts
-from iclab.prompts.chunks import CHUNK, chunks_at_once, draw_together
-from iclab.prompts.drawn import check_drawn
+from iclab.prompts.drawn import CHUNK, check_drawn
 from iclab.prompts.stream import Stream, check_stream
 from iclab.prompts.values import check_dtype
 
 
 class PromptDistribution(ABC):
-    """A law of prompts. A family implements `draw_chunk`; `sample` does the rest."""
+    """A distribution of prompts. A family implements `draw_chunks`; `sample` does the rest.
+
+    What studies and learners ask of a family has a default, which a class, an object or a property may replace.
+
+    Attributes:
+        ambient_dim: d, the dimension of an input.
+        label_variance: variance of the clean labels, by which errors are divided; ``None`` where it is not known, see
+            `label_variance`.
+        label_support: the input coordinates that labels depend on; ``None`` where there are no such, or nobody knows
+            them. Learners that are told the support need it.
+        binary_labels: whether labels are +1 and -1: then a prediction is also scored by its sign.
+        chunks_at_once: the most generators that `draw_chunks` is given; small operations cost the same for one chunk as
+            for several.
+    """
 
     ambient_dim: int
+    label_variance: float | None = None
+    label_support: tuple[int, ...] | None = None
+    binary_labels: bool = False
+    chunks_at_once: int = 1
 
     @abstractmethod
-    def draw_chunk(
+    def draw_chunks(
         self,
-        generator: torch.Generator,
+        generators: Sequence[torch.Generator],
         num_examples: int,
         num_queries: int,
         dtype: torch.dtype,
         buffer: Tensor | None = None,
     ) -> Prompts:
-        """Draw exactly ``CHUNK`` prompts from ``generator``.
+        """Draw exactly ``CHUNK`` prompts from each generator, in order.
 
-        ``buffer`` is an optional ``(CHUNK, N+Q, d)`` tensor to hold the inputs, for loops that use one chunk after
-        another and save the allocation.
+        The prompts of a generator are the same to the bit whichever others are given with it.
+
+        Args:
+            generators: at most `chunks_at_once`: a single one, unless a family says otherwise.
+            num_examples, num_queries: N and Q of each prompt.
+            dtype: of inputs and labels.
+            buffer: an optional ``(len(generators) * CHUNK, N+Q, d)`` tensor to hold the inputs, for loops that use one
+                draw after another and save the allocation.
         """
 
     def identity(self) -> Mapping[str, object]:
@@ -47,6 +69,28 @@ class PromptDistribution(ABC):
         the public attributes. A family whose attributes say too little, or change as it is used, writes its own.
         """
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def scalars(self) -> Mapping[str, float]:
+        """The numbers that a curriculum can lower, by name, each with its final value; none unless a family says so."""
+        return {}
+
+    def adjusted(self, **values: float) -> PromptDistribution:
+        """This distribution with other values of its `scalars`; its prompts keep their dimension.
+
+        Args:
+            values: of scalars, by name.
+
+        Raises:
+            InputError: for a name that is none of `scalars`, and a value out of range.
+        """
+        raise InputError(
+            f"a curriculum of {', '.join(values)} is asked of a {type(self).__name__}; give that class a method "
+            "adjusted(**values) that returns a prompt distribution"
+        )
+
+    def prompt_bytes(self, num_examples: int, num_queries: int) -> int:
+        """Bytes that drawing one prompt writes, in float32: its cost, in memory and, up to a factor, in time."""
+        return 4 * (num_examples + num_queries) * (self.ambient_dim + 2)
 
     def sample(
         self,
@@ -89,13 +133,27 @@ class PromptDistribution(ABC):
     ) -> list[Prompts]:
         """The chunks number ``first`` to ``first + count - 1`` of a stream, in order, one or more in each batch."""
 
-        at_once = min(chunks_at_once(self), -(-count // torch.get_num_threads()))
+        at_once = min(max(1, self.chunks_at_once), -(-count // torch.get_num_threads()))
 
         def draw(group: int) -> Prompts:
             chunks = range(first + group * at_once, first + min((group + 1) * at_once, count))
-            return draw_together(self, [stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
+            return draw_checked(self, [stream.at(chunk) for chunk in chunks], num_examples, num_queries, dtype)
 
         return list(map_in_order(draw, -(-count // at_once)))
+
+
+def label_variance(prompts: PromptDistribution, stream: Stream) -> float:
+    """The variance of the clean labels: the family's own, else that of the labels of 1024 prompts of ``stream``.
+
+    Raises:
+        InputError: where it is no finite number above zero.
+    """
+    variance = prompts.label_variance
+    if variance is None:
+        drawn = sample_checked(prompts, stream, 1024, 1, 1)
+        labels = drawn.labels if drawn.targets is None else drawn.targets
+        variance = float(labels[labels.isfinite()].double().var())
+    return check_positive(f"label_variance of {type(prompts).__name__}", variance)
 
 
 def check_distribution(prompts: object, name: str = "prompts") -> PromptDistribution:
@@ -110,6 +168,24 @@ def check_distribution(prompts: object, name: str = "prompts") -> PromptDistribu
     return prompts
 
 
+def draw_checked(
+    distribution: PromptDistribution,
+    generators: Sequence[torch.Generator],
+    num_examples: int,
+    num_queries: int,
+    dtype: torch.dtype,
+    buffer: Tensor | None = None,
+) -> Prompts:
+    """``distribution.draw_chunks(...)``, checked; the arguments are those of `PromptDistribution.draw_chunks`.
+
+    Raises:
+        InputError: where something else than the prompts asked for is returned; see `check_drawn`.
+    """
+    sizes = num_examples, num_queries, dtype
+    drawn = distribution.draw_chunks(generators, *sizes, buffer)
+    return check_drawn(distribution, "draw_chunks", drawn, len(generators) * CHUNK, *sizes)
+
+
 def sample_checked(
     distribution: PromptDistribution,
     stream: Stream,
@@ -120,6 +196,6 @@ def sample_checked(
     start: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Prompts:
-    """``law.sample(...)``, checked also where the family has written that method anew; see `check_drawn`."""
+    """``prompts.sample(...)``, checked also where the family has written that method anew; see `check_drawn`."""
     drawn = distribution.sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
     return check_drawn(distribution, "sample", drawn, num_prompts, num_examples, num_queries, dtype)

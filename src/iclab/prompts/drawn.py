@@ -14,6 +14,9 @@ from iclab.errors import InputError
 from iclab.prompts.batch import Prompts
 from iclab.prompts.values import is_finite
 
+CHUNK = 8
+"""Prompts drawn from one generator. Prompt ``i`` is row ``i % CHUNK`` of chunk ``i // CHUNK``, whatever the batch."""
+
 
 def check_drawn(
     distribution: Any,
@@ -24,11 +27,11 @@ def check_drawn(
     num_queries: int,
     dtype: torch.dtype,
 ) -> Prompts:
-    """Return ``drawn``, which ``law.method`` gave, if it is what was asked for.
+    """Return ``drawn``, which ``distribution.method`` gave, if it is what was asked for.
 
     Args:
-        law: the prompt distribution; errors name its class.
-        method: ``draw_chunk``, ``draw_chunks`` or ``sample``.
+        distribution: errors name its class.
+        method: ``draw_chunks`` or ``sample``.
         drawn: what the method returned.
         num_prompts, num_examples, num_queries: B, N and Q that were asked for.
         dtype: of inputs and labels that was asked for.

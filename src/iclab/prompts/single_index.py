@@ -15,10 +15,11 @@ from torch import Tensor
 
 from iclab.errors import InputError, check_integer
 from iclab.links import Link, make_link
+from iclab.prompts.active_inputs import ActiveInputs
 from iclab.prompts.arguments import one_value
 from iclab.prompts.batch import Prompts
-from iclab.prompts.chunks import CHUNK
 from iclab.prompts.distribution import PromptDistribution
+from iclab.prompts.drawn import CHUNK
 from iclab.prompts.inputs import InputDistribution
 from iclab.prompts.stream import Stream
 from iclab.prompts.values import check_finite, check_held, check_real, is_finite
@@ -83,6 +84,8 @@ class SingleIndex(PromptDistribution):
         self.rotation = _rotation(rotation, self.ambient_dim, streams.child("rotation"))
         # A random one is known by its seed: its last bits depend on the processor.
         self._rotation_seed = streams.seed if isinstance(rotation, str) else None
+        self.label_variance = self.link.variance
+        self.label_support = self.support if self.rotation is None else None
 
     def identity(self) -> Mapping[str, object]:
         return {
@@ -95,15 +98,56 @@ class SingleIndex(PromptDistribution):
             "inputs": self.inputs,
         }
 
-    def draw_chunk(
-        self,
-        generator: torch.Generator,
-        num_examples: int,
-        num_queries: int,
-        dtype: torch.dtype,
-        buffer: Tensor | None = None,
-    ) -> Prompts:
-        return SingleIndex.draw_chunks(self, [generator], num_examples, num_queries, dtype, buffer)
+    def scalars(self) -> Mapping[str, float]:
+        return {"ambient_dim": self.ambient_dim, "intrinsic_dim": self.intrinsic_dim, "noise": self.noise}
+
+    def adjusted(self, **values: float) -> PromptDistribution:
+        """The same prompts with smaller scalars, in the *active* dimensions ``a <= d`` and ``s <= r``.
+
+        - ``intrinsic_dim = s``: directions are uniform on the sphere of the first ``s`` coordinates of the support.
+        - ``ambient_dim = a``: ``a`` coordinates of the inputs are active, the others are zero, so a model keeps its
+          input size. Coordinates become active in one fixed order: those of the (final) support as it lists them, then
+          the others in increasing order. So active sets are nested, and labels depend on active coordinates alone.
+        - ``noise``: the size of the label noise.
+
+        The link stays as it is. Inputs are drawn in all ``d`` dimensions and then zeroed: distributed as inputs drawn
+        in ``a`` dimensions and padded, and prompt ``i`` keeps its active coordinates when ``a`` grows.
+
+        Raises:
+            InputError: for a class of one's own without this method, an unknown name, a value above the present one or
+                below 1, fewer active coordinates than the directions need, or ``ambient_dim`` of a rotated support,
+                whose directions have parts in every coordinate.
+        """
+        if type(self) is not SingleIndex:  # a class of one's own may draw anything
+            return super().adjusted(**values)
+        for name in values:
+            if name not in self.scalars():
+                raise InputError(f"a curriculum names {name!r}; expected num_examples, {', '.join(self.scalars())}")
+        intrinsic = _size("intrinsic_dim", values.get("intrinsic_dim", self.intrinsic_dim), self.intrinsic_dim)
+        inner = SingleIndex(
+            self.ambient_dim,
+            intrinsic,
+            self.link,
+            values.get("noise", self.noise),
+            self.support[:intrinsic],
+            None if self.rotation is None else self.rotation.numpy(),
+            self.inputs,
+        )
+        if "ambient_dim" not in values:
+            return inner
+        ambient = _size("ambient_dim", values["ambient_dim"], self.ambient_dim)
+        if self.rotation is not None:
+            raise InputError(
+                "a curriculum of ambient_dim is asked of a rotated support, whose labels depend on every coordinate; "
+                "use intrinsic_dim or num_examples"
+            )
+        if ambient < intrinsic:
+            raise InputError(
+                f"a curriculum reaches ambient_dim = {ambient} with intrinsic_dim = {intrinsic}; expected as many "
+                "active coordinates as the directions have: start ambient_dim higher, or intrinsic_dim lower"
+            )
+        others = sorted(set(range(self.ambient_dim)) - set(self.support))
+        return ActiveInputs(inner, (*self.support, *others)[:ambient])
 
     def draw_chunks(
         self,
@@ -189,3 +233,9 @@ def _rotation(rotation: Sequence[Sequence[float]] | np.ndarray | str | None, dim
     if not torch.allclose(matrix @ matrix.T, torch.eye(dim, dtype=torch.float64), atol=1e-8):
         raise InputError("rotation is not orthogonal; expected R R' = I")
     return matrix
+
+
+def _size(name: str, value: float, most: int) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return check_integer(f"{name} of a curriculum", value, 1, most)

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from iclab.errors import InputError
 from iclab.prompts.arguments import one_value
-from iclab.prompts.chunks import CHUNK
 from iclab.prompts.distribution import PromptDistribution
+from iclab.prompts.drawn import CHUNK
 from iclab.prompts.outlier_prompts import OutlierPrompts, sign_of
 from iclab.prompts.outlier_rules import OutlierRules
 from iclab.prompts.stream import Stream
@@ -62,6 +62,8 @@ class TwoClassDistribution(PromptDistribution):
     """
 
     chunks_at_once = 32
+    label_variance = 1.0  # both labels have probability 1/2
+    binary_labels = True
     task_pairs: list[tuple[int, int]]
     rules: OutlierRules
     outlier_size: float
@@ -120,6 +122,15 @@ class TwoClassDistribution(PromptDistribution):
         distribution._set(self._options | changes)
         return distribution
 
+    def scalars(self) -> Mapping[str, float]:
+        names = ("outlier_fraction", "outlier_size", "irrelevant_range", "orthogonal", "input_noise")
+        return {name: float(self._options[name]) for name in names if name in self._options}
+
+    def adjusted(self, **values: float) -> Self:
+        for name in values:
+            check_choice("a scalar of a curriculum", name, ["num_examples", *self.scalars()])
+        return self.replace(**values)
+
     @abstractmethod
     def _inputs(self, draws: Draws, out: Tensor) -> None:
         """Fill ``out (B, N+Q, d)`` with the inputs."""
@@ -142,16 +153,6 @@ class TwoClassDistribution(PromptDistribution):
         prompts = super().sample(stream, num_prompts, num_examples, num_queries, start=start, dtype=dtype)
         assert isinstance(prompts, OutlierPrompts)
         return prompts
-
-    def draw_chunk(
-        self,
-        generator: torch.Generator,
-        num_examples: int,
-        num_queries: int,
-        dtype: torch.dtype,
-        buffer: Tensor | None = None,
-    ) -> OutlierPrompts:
-        return TwoClassDistribution.draw_chunks(self, [generator], num_examples, num_queries, dtype, buffer)
 
     def draw_chunks(
         self,

@@ -54,7 +54,7 @@ class GridPoint:
 
 def column_of(results: Results, key: str) -> str | None:
     """The column that holds the swept ``key``; ``None`` if it is not swept."""
-    if key not in results.experiment["grid"]:
+    if key not in results.experiment["grid"] and key not in results.experiment["axes"]:
         return None
     known = results.summary.columns
     # A name that the measurements use themselves is never that of a swept key.
@@ -88,10 +88,11 @@ def grid_points(results: Results, frame: pd.DataFrame, columns: Sequence[str]) -
     groups = [rows for _, rows in frame.groupby(list(columns), sort=False, dropna=False)]
     keys = [_keys(rows.iloc[:1], columns)[0] for rows in groups]
     shown = [_shown(list(values)) for values in zip(*keys, strict=True)]
-    names = [axis_name(results, column) for column in columns]
+    labelled = {column_of(results, key) for keys in results.experiment["axes"].values() for key in keys}
+    names = {i: axis_name(results, column) for i, column in enumerate(columns) if column not in labelled}
     return [
         GridPoint(
-            ", ".join(f"{name} = {texts[i]}" for name, texts in zip(names, shown, strict=True)),
+            ", ".join(f"{name} = {shown[j][i]}" for j, name in names.items()),
             dict(zip(columns, key, strict=True)),
             rows,
             configs[cells[key]],
@@ -102,7 +103,8 @@ def grid_points(results: Results, frame: pd.DataFrame, columns: Sequence[str]) -
 
 def axis_name(results: Results, column: str) -> str:
     """A swept column as titles name it: ``d``, ``link``, ``mamba.rho``."""
-    key = next((key for key in results.experiment["grid"] if column_of(results, key) == column), column)
+    keys = [*results.experiment["axes"], *results.experiment["grid"]]
+    key = next((key for key in keys if column_of(results, key) == column), column)
     for section in _SECTIONS:
         key = key.removeprefix(section)
     return SHORT_NAMES.get(key, key)

@@ -36,12 +36,16 @@ def per_seed_table(experiment: dict[str, Any], cells: Sequence[StoredCell]) -> t
     for cell in cells:
         for measurement in cell.record["measurements"]:
             extra.update(dict.fromkeys(measurement["keys"]))
-    swept = short_names(list(experiment["grid"]), list(extra))
+    labels = {cell["id"]: cell["labels"] for cell in experiment["cells"]}
+    columns_of = short_names([*experiment["axes"], *experiment["grid"]], list(extra))
+    swept = {key: column for key, column in columns_of.items() if key not in experiment["axes"]}
+    axes = {axis: columns_of[axis] for axis in experiment["axes"]}
     rows: list[dict[str, Any]] = []
     samples: list[np.ndarray] = []
     for cell in cells:
         config = cell.record["config"]
-        point = {column: _hashable(look_up(config, key)) for key, column in swept.items()}
+        point = {column: labels[cell.record["id"]][axis] for axis, column in axes.items()}
+        point |= {column: _hashable(look_up(config, key)) for key, column in swept.items()}
         for measurement, drawn in zip(cell.record["measurements"], cell.samples, strict=True):
             rows.append(
                 {
@@ -58,10 +62,10 @@ def per_seed_table(experiment: dict[str, Any], cells: Sequence[StoredCell]) -> t
                 }
             )
             samples.append(drawn)
-    points = [*swept.values(), *extra]
-    columns = ["experiment", "cell", "learner", *points, SEED, "num_examples", "metric", "statistic", *_NUMBERS]
+    further = [*axes.values(), *swept.values(), *extra]
+    columns = ["experiment", "cell", "learner", *further, SEED, "num_examples", "metric", "statistic", *_NUMBERS]
     table = pd.DataFrame(rows, columns=columns)
-    for column in points:
+    for column in further:
         table[column] = _column([row[column] for row in rows])
     table["num_examples"] = pd.array([row["num_examples"] for row in rows], dtype="Int64")
     return table, samples

@@ -25,6 +25,11 @@ def contradiction(config: dict[str, Any]) -> str:
         return "its cells are no list of ids and configurations"
     if not isinstance(grid, dict) or not all(isinstance(values, list) for values in grid.values()):
         return "its grid gives no values to keys"
+    axes = config["axes"]
+    if not isinstance(axes, dict) or not all(isinstance(keys, list) for keys in axes.values()):
+        return "its axes are no lists of keys"
+    if not all(axes.keys() == cell["labels"].keys() for cell in cells):
+        return "its cells have other labels than those of its axes"
     try:
         return _disagreement(config, cells, grid)
     except (ValueError, RecursionError):
@@ -32,7 +37,9 @@ def contradiction(config: dict[str, Any]) -> str:
 
 
 def _is_cell(entry: object) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("id"), str) and isinstance(entry.get("config"), dict)
+    if not isinstance(entry, dict) or not isinstance(entry.get("labels"), dict):
+        return False
+    return isinstance(entry.get("id"), str) and isinstance(entry.get("config"), dict)
 
 
 def _disagreement(config: dict[str, Any], cells: list[dict[str, Any]], grid: dict[str, list[Any]]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import iclab
 from iclab.code_version import sources_of
 from iclab.config.identity import digest
+from iclab.config.validation import validate
 from iclab.errors import InputError
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolve import Resolved
@@ -58,17 +59,23 @@ def _stamp(run: RunFolder, experiment: dict[str, Any]) -> dict[str, Any]:
     made = sorted(path for pattern in _MADE for path in run.path.glob(pattern) if path.is_file())
     return {
         "inputs": digest([experiment, cells, _checksum(run.path / ENVIRONMENT)], 16),
-        "code": _code(experiment["kind"]),
+        "code": _code(experiment),
         "made": {path.relative_to(run.path).as_posix(): _checksum(path) for path in made},
     }
 
 
-def _code(kind_name: str) -> str:
-    """Of the whole package, a user's kind with the modules that it imports, and the libraries that compute and draw."""
+def _code(experiment: dict[str, Any]) -> str:
+    """Of the whole package, a user's modules with those that they import, and the libraries that compute and draw."""
     package = Path(iclab.__file__).parent
     sources = {path.relative_to(package).as_posix(): _checksum(path) for path in sorted(_files(package))}
+    kind_name = experiment["kind"]
     kind = load_kind(kind_name)
-    modules = [*kind.modules, *([kind.summary.partition(":")[0]] if isinstance(kind.summary, str) else [])]
+    named = {name for cell in experiment["cells"] for name in validate(kind.config, cell["config"]).own_modules()}
+    modules = [
+        *kind.modules,
+        *sorted(named),
+        *([kind.summary.partition(":")[0]] if isinstance(kind.summary, str) else []),
+    ]
     try:
         own = sources_of(modules, without=("iclab",))
     except (OSError, SyntaxError, ValueError) as error:

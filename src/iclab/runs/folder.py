@@ -82,7 +82,7 @@ class RunFolder:
             config = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             raise InputError(f"{path} is no JSON any more; restore it, or run into another folder") from None
-        needed = {"schema_version", "experiment", "kind", "scale", "run_id", "config", "grid", "cells"}
+        needed = {"schema_version", "experiment", "kind", "scale", "run_id", "config", "grid", "axes", "cells"}
         if not isinstance(config, dict) or not needed <= config.keys():
             raise InputError(f"{path} describes no run; restore it, or run into another folder")
         if config["schema_version"] != SCHEMA_VERSION:

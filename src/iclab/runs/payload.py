@@ -66,8 +66,8 @@ def measure(cell: str, kind_name: str, config: dict[str, Any], place: Place) -> 
     try:
         with _contained():
             kind = load_kind(kind_name)
-            code = kind.code
             typed = validate(kind.config, config, f"cell {cell}: ")
+            code = kind.code(typed)
             with torch_threads(place.threads), executing(place.execution):
                 record, values = encode(list(kind.run_cell(typed)))
     except Stopped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from iclab.runs.execution_settings import Place
@@ -22,10 +22,10 @@ def check_others(others: Sequence[Path]) -> list[RunFolder]:
     return folders
 
 
-def take_finished(run: RunFolder, cells: Iterable[str], others: Sequence[Path], code: str, place: Place) -> int:
-    """Copy what ``others`` have of these cells into ``run``; how many were taken.
+def take_finished(run: RunFolder, codes: Mapping[str, str], others: Sequence[Path], place: Place) -> int:
+    """Copy what ``others`` have of the cells of ``codes``, by their ids, into ``run``; how many were taken.
 
-    Taken is only what the code and the place of this run would have computed: other threads or another device may
+    Taken is only what that code and the place of this run would have computed: other threads or another device may
     differ in last digits.
 
     Raises:
@@ -33,7 +33,7 @@ def take_finished(run: RunFolder, cells: Iterable[str], others: Sequence[Path], 
     """
     folders = check_others(others)
     taken = 0
-    for cell in cells:
+    for cell, code in codes.items():
         for folder in folders:
             source = folder.cell(cell)
             if is_finished(source) and _same(read_cell(source).record, code, place):

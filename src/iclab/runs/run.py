@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -126,11 +126,11 @@ def run_experiment(
     check_others(others)
     trainings = tuple(str(other / TRAININGS) for other in others)
     place = Place(threads, device, str(run.path / TRAININGS), trainings)
-    code = resolved.kind.code
+    codes = {cell.id: resolved.kind.code(cell.config) for cell in resolved.cells}
     with stoppable() as stopping, run.open(experiment):
         if others:
-            missing = [cell.id for cell in resolved.cells if not is_finished(run.cell(cell.id))]
-            taken = take_finished(run, missing, others, _described(code), place) if code else 0
+            missing = {id: _described(code) for id, code in codes.items() if code and not is_finished(run.cell(id))}
+            taken = take_finished(run, missing, others, place)
             if not quiet:
                 say(stream, f"{taken} of {len(resolved.cells)} cells taken from other runs")
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
@@ -144,7 +144,7 @@ def run_experiment(
         failed: dict[str, str] = {}
         if pending:
             crew = Crew(engine, workers, place)
-            _warn_of_other_code(finished, code, stream)
+            _warn_of_other_code(finished, codes.values(), stream)
             if not quiet:
                 _announce(resolved, pending, crew, stream)
             execution = {
@@ -152,7 +152,7 @@ def run_experiment(
                 "workers": workers,
                 **crew.place.recorded,
                 "cells": len(pending),
-                "code": code,
+                "code": _written(codes.values()),
             }
             with recorded_session(run, execution, resolved.definition.folder, finished) as session:
                 failed = _run_cells(run, resolved, pending, crew, session, stopping, None if quiet else stream)
@@ -215,7 +215,7 @@ def _run_cells(
 
 def _check_device(device: str) -> None:
     if device != "cpu":
-        from iclab.pretraining.training_place import named_device
+        from iclab.pretraining.device import named_device
 
         named_device(device)
 
@@ -259,10 +259,18 @@ def _described(code: str | None) -> str:
     return code_of({"iclab": __version__, "code": code})
 
 
-def _warn_of_other_code(finished: Sequence[dict[str, Any]], code: str | None, stream: TextIO | None) -> None:
-    now = _described(code)
+def _written(codes: Iterable[str | None]) -> str | None:
+    """All versions of the code of a run, each once: cells differ where they name different modules of a user's."""
+    known = dict.fromkeys(codes)
+    return None if None in known else ", ".join(str(code) for code in known)
+
+
+def _warn_of_other_code(finished: Sequence[dict[str, Any]], codes: Iterable[str | None], stream: TextIO | None) -> None:
+    versions = dict.fromkeys(_described(code) for code in codes)
+    now = "; ".join(versions)
     others = Counter(code_of(record) for record in finished)
-    others.pop(now, None)
+    for version in versions:
+        others.pop(version, None)
     if others:
         say(
             stream,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from iclab.errors import InputError
 from iclab.experiments.kind import Config
 from iclab.experiments.sections.gpu_cost import StepCost
 
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class MambaBackbone(Config):
+class _Backbone(Config):
+    def check(self, key: str) -> None:
+        """Refuse what cannot be built, naming the ``key`` of this section."""
+
+
+class MambaBackbone(_Backbone):
     """See `iclab.models.Mamba`. ``selectivity: constant_delta`` freezes what makes it selective."""
 
     kind: Literal["mamba"] = "mamba"
@@ -46,7 +52,7 @@ class MambaBackbone(Config):
         return gated_cost(self.width, self.depth, tokens)
 
 
-class LinearAttentionBackbone(Config):
+class LinearAttentionBackbone(_Backbone):
     """See `iclab.models.LinearAttention`: the same blocks with linear attention in the place of the scan."""
 
     kind: Literal["linear_attention"] = "linear_attention"
@@ -76,7 +82,7 @@ class LinearAttentionBackbone(Config):
         return gated_cost(self.width, self.depth, tokens)
 
 
-class GPT2Backbone(Config):
+class GPT2Backbone(_Backbone):
     """See `iclab.models.GPT2`. Learned positions beyond the training length stay as they were initialised."""
 
     kind: Literal["gpt2"] = "gpt2"
@@ -85,6 +91,10 @@ class GPT2Backbone(Config):
     heads: int = Field(4, ge=1)
     positions: Literal["learned", "none", "rotary"] = "learned"
     initial_std: float = Field(0.02, gt=0)
+
+    def check(self, key: str) -> None:
+        if self.width % self.heads:
+            raise InputError(f"{key} has width {self.width} and {self.heads} heads; expected heads that divide it")
 
     def build(self, length: int) -> nn.Module:
         """The backbone, with positions for ``length`` tokens."""

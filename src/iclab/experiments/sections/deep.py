@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,15 +10,20 @@ from pydantic import Field
 
 from iclab.errors import InputError
 from iclab.experiments.kind import Config
-from iclab.experiments.sections.backbones import Backbone, GPT2Backbone, MambaBackbone
+from iclab.experiments.sections.backbones import Backbone, MambaBackbone
+from iclab.experiments.sections.base import LearnerSection, Setting
+from iclab.experiments.sections.derived import derived
+from iclab.settings import TrainSettings
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from iclab.estimators.base import Learner
+    from iclab.evaluation.measurement import Measurement
     from iclab.models import InContextModel
     from iclab.pretraining import Curriculum, Ramp, TrainRecord
-    from iclab.prompts import Prompts, SingleIndex, Stream
+    from iclab.prompts import PromptDistribution, Prompts, Stream
 
 _MOST_LAYERS = 1000
 _TEST_PROMPTS = 32  # that are measured at a time
@@ -29,42 +34,68 @@ class Growth(Config):
     """A scalar that grows in about ``num_steps`` equal steps from ``start`` to the value that the prompts (for
     ``num_examples``: training) have, which it reaches at step ``until``; see `iclab.pretraining.Ramp`."""
 
-    start: int = Field(1, ge=1)
+    start: int | float = Field(1, ge=0)
     until: int = Field(ge=1)
     num_steps: int = Field(7, ge=1, le=1000)
 
-    def ramp(self, stop: int) -> Ramp:
-        """The ramp up to ``stop``; whole numbers only, so the steps may be fewer or more by rounding."""
+    def ramp(self, stop: float) -> Ramp:
+        """The ramp up to ``stop``; between whole numbers it takes whole steps, which may be fewer or more by rounding.
+
+        Raises:
+            InputError: for a ramp that shrinks.
+        """
         from iclab.pretraining import Ramp
 
+        if isinstance(stop, float):
+            height = (stop - self.start) / self.num_steps
+            return Ramp(self.start, stop, height or 1.0, max(1, self.until // self.num_steps))
         height = max(1, round((stop - self.start) / self.num_steps))
         steps = max(1, -(-(stop - self.start) // height))
         return Ramp(self.start, stop, height, max(1, self.until // steps))
 
 
-class Training(Config):
-    """See `iclab.pretraining.train`: Adam on fresh prompts, the loss on every prefix."""
+_TRAINING: Any = derived(
+    TrainSettings,
+    without=("loss_on", "num_queries", "curriculum", "log_every"),
+    num_examples=32,
+    steps=2000,
+    learning_rate=1e-3,
+)
 
-    num_examples: int = Field(32, ge=1)
-    steps: int = Field(2000, ge=1)
-    batch_size: int = Field(64, ge=8)
-    learning_rate: float = Field(1e-3, gt=0)
-    warmup_steps: int = Field(0, ge=0)
-    schedule: Literal["constant", "cosine", "linear"] = "constant"
-    clip_norm: float | None = Field(1.0, gt=0)
-    curriculum: dict[Literal["num_examples", "ambient_dim", "intrinsic_dim"], Growth] = Field(default_factory=dict)
+
+class Training(_TRAINING):
+    """See `iclab.pretraining.train`: Adam on fresh prompts, the loss on every prefix.
+
+    Attributes:
+        evaluate_every: steps between evaluations on fixed prompts of the final distribution.
+        curriculum: scalars that grow, by their names: ``num_examples`` and those of the prompts.
+    """
+
     evaluate_every: int = Field(100, ge=1)
-    evaluation_prompts: int = Field(256, ge=8)
+    curriculum: dict[str, Growth] = Field(default_factory=dict)
 
-    def make_curriculum(self, prompts: SingleIndex) -> Curriculum:
-        """The curriculum that ends at ``prompts``; an empty one trains on them throughout."""
+    def settings(self, prompts: PromptDistribution) -> TrainSettings:  # type: ignore[override]
+        """Return the settings of a training that ends at ``prompts``.
+
+        Raises:
+            InputError: for a curriculum that ``prompts`` cannot take, and values that do not fit each other.
+        """
+        return super().settings(curriculum=self.make_curriculum(prompts))
+
+    def make_curriculum(self, prompts: PromptDistribution) -> Curriculum:
+        """The curriculum that ends at ``prompts``; an empty one trains on them throughout.
+
+        Raises:
+            InputError: for what is no scalar of ``prompts``, and a ramp that shrinks.
+        """
         from iclab.pretraining import Curriculum
 
-        stops = {
-            "num_examples": self.num_examples,
-            "ambient_dim": prompts.ambient_dim,
-            "intrinsic_dim": prompts.intrinsic_dim,
-        }
+        stops = {"num_examples": self.num_examples, **prompts.scalars()}
+        for name in self.curriculum:
+            if name not in stops:
+                raise InputError(
+                    f"curriculum.{name} is no scalar of {type(prompts).__name__}; expected one of {', '.join(stops)}"
+                )
         return Curriculum(**{name: growth.ramp(stops[name]) for name, growth in self.curriculum.items()})
 
 
@@ -99,17 +130,16 @@ class TrainedModel:
         return next(self.model.parameters()).device
 
 
-class DeepLearner(Config):
+class DeepLearner(LearnerSection):
     """A deep model between read-in and read-out, trained end to end; see `iclab.models.InContextModel`."""
 
-    label: str = ""
     kind: Literal["deep"] = "deep"
     role: Literal["model", "ablation", "baseline"] = "model"
     backbone: Backbone = MambaBackbone()
     layout: Literal["interleaved", "padded", "concatenated"] = "interleaved"
     training: Training = Training()
 
-    def build(self, input_dim: int, lengths: list[int], stream: Stream) -> InContextModel:
+    def build(self, input_dim: int, lengths: Sequence[int], stream: Stream) -> InContextModel:
         """The model with its initial weights, drawn from ``stream``; positions reach the longest test prompt."""
         import torch
 
@@ -118,14 +148,31 @@ class DeepLearner(Config):
             torch.manual_seed(seed)
             return self._assemble(input_dim, lengths)
 
-    def _assemble(self, input_dim: int, lengths: list[int]) -> InContextModel:
+    def _assemble(self, input_dim: int, lengths: Sequence[int]) -> InContextModel:
         from iclab.models import InContextModel
 
         longest = max(*lengths, self.training.num_examples)
         return InContextModel(input_dim, self.backbone.build(2 * longest + 1), layout=self.layout)
 
-    def learner(self, prompts: SingleIndex, stream: Stream, lengths: list[int]) -> TrainedModel:
-        """Train and return the model, on the device of this run. What is left of an earlier attempt is gone on with."""
+    def fit(self, name: str, setting: Setting) -> tuple[Learner, list[Measurement]]:
+        """Measured is the error over all prefixes of training's own evaluation prompts while the model was trained,
+        divided by that of predicting zero there."""
+        import numpy as np
+
+        from iclab.evaluation import Measurement
+
+        modules = setting.prompts.own_modules()
+        trained = self.learner(setting.distribution, setting.stream, setting.num_examples, sorted(modules))
+        return trained, [
+            Measurement(name, "training_error", np.array([[error]]), keys={"step": step})
+            for step, error in trained.training_curve
+        ]
+
+    def learner(
+        self, prompts: PromptDistribution, stream: Stream, lengths: Sequence[int], modules: Sequence[str] = ()
+    ) -> TrainedModel:
+        """Train and return the model, on the device of this run. What is left of an earlier attempt is gone on with,
+        unless this code or that of ``modules`` changed."""
         from iclab.code_version import code_version
         from iclab.execution import execution
         from iclab.experiments.sections.training_folder import training_folder
@@ -133,45 +180,32 @@ class DeepLearner(Config):
 
         own = stream.child("deep")
         model = self.build(prompts.ambient_dim, lengths, own)
-        arguments = self.training.model_dump(exclude={"curriculum"})
-        with training_folder(self._description(model, prompts, own), code_version(__name__)) as folder:
+        with training_folder(self._description(model, prompts, own), code_version(__name__, *modules)) as folder:
             _, record = train(
                 model,
                 prompts,
+                self.training.settings(prompts),
                 stream=own,
-                curriculum=self.training.make_curriculum(prompts),
                 device=execution().device,
                 folder=folder,
                 checkpoint_every=max(1, self.training.steps // _CHECKPOINTS),
                 keep=1,
-                **arguments,
             )
         return TrainedModel(model, tuple(_evaluations(record)))
 
-    def check(self, name: str, prompts: SingleIndex, lengths: list[int]) -> None:
-        """Refuse what training would refuse, before anything is trained."""
-        from iclab.pretraining.phases import Plan
-        from iclab.pretraining.schedule import LearningRate
-        from iclab.prompts import CHUNK
+    def check(self, key: str, setting: Setting) -> None:
+        from iclab.pretraining.trainer.phases import Plan
 
-        training, backbone = self.training, self.backbone
-        if training.batch_size % CHUNK:
-            raise InputError(
-                f"{name}.training.batch_size is {training.batch_size}; expected a multiple of {CHUNK}, the unit in "
-                "which prompts are drawn"
-            )
-        if isinstance(backbone, GPT2Backbone) and backbone.width % backbone.heads:
-            raise InputError(
-                f"{name}.backbone has width {backbone.width} and {backbone.heads} heads; expected heads that divide it"
-            )
+        prompts = setting.distribution
+        self.backbone.check(f"{key}.backbone")
         try:
-            Plan(prompts, training.num_examples, training.steps, training.make_curriculum(prompts))
-            LearningRate(training.learning_rate, training.steps, training.warmup_steps, training.schedule, 0.0)
+            settings = self.training.settings(prompts)
+            Plan(prompts, settings.num_examples, settings.steps, settings.curriculum)
         except InputError as error:
-            raise InputError(f"{name}.training: {error}") from None
-        self._check_memory(name, prompts.ambient_dim, lengths)
+            raise InputError(f"{key}.training: {error}") from None
+        self._check_memory(key, prompts.ambient_dim, setting.num_examples)
 
-    def _check_memory(self, name: str, input_dim: int, lengths: list[int]) -> None:
+    def _check_memory(self, name: str, input_dim: int, lengths: Sequence[int]) -> None:
         """Refuse a model, a training step or a test that this machine cannot hold.
 
         Parameters are counted from tensors without memory; each has a gradient and two moments of Adam.
@@ -196,23 +230,24 @@ class DeepLearner(Config):
         longest = max(training.num_examples * training.evaluation_prompts, max(lengths) * _TEST_PROMPTS)
         check_memory(f"{name} ({2 * longest} tokens to predict at once)", 4.0 * parameters + 80.0 * longest * width)
 
-    def seconds(self, ambient_dim: int, lengths: list[int], num_prompts: int) -> float:
-        """Rough seconds on one core, training and evaluation."""
-        del ambient_dim
+    def fit_seconds(self, setting: Setting) -> float:
         training = self.training
         evaluations = training.steps / training.evaluate_every * training.evaluation_prompts / 3
         tokens = 2 * training.num_examples * (training.steps * training.batch_size + evaluations)
-        return (tokens + num_prompts * sum(lengths)) * self.backbone.token_seconds()
+        return tokens * self.backbone.token_seconds()
 
-    def _description(self, model: InContextModel, prompts: SingleIndex, stream: Stream) -> dict[str, Any]:
-        """What decides the training: the section but for what figures call it, the law, the streams and the sizes."""
-        from iclab.pretraining.identity import distribution_digest
+    def predict_seconds(self, setting: Setting) -> float:
+        return setting.num_prompts * sum(setting.num_examples) * self.backbone.token_seconds()
+
+    def _description(self, model: InContextModel, prompts: PromptDistribution, stream: Stream) -> dict[str, Any]:
+        """What decides the training: the section but for what figures call it, the prompts, stream and sizes."""
+        from iclab.pretraining.trainer.identity import distribution_digest
 
         return {
             "section": self.model_dump(mode="json", exclude={"label", "role"}),
             "model": model.settings(),
             "ambient_dim": prompts.ambient_dim,
-            "intrinsic_dim": prompts.intrinsic_dim,
+            "scalars": dict(prompts.scalars()),
             "sample": distribution_digest(prompts, stream),
             "seed": stream.seed,
             "stream": stream.path,

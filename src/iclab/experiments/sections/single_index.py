@@ -1,4 +1,4 @@
-"""Sections of configuration that several kinds of experiments share, and how each becomes the object it describes."""
+"""Single-index prompts and label gates as configuration, and how each becomes the object it describes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pydantic import Field
 from iclab.config.limits import check_bytes
 from iclab.errors import InputError
 from iclab.experiments.kind import Config
+from iclab.experiments.sections.base import PromptsSection, Setting
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from iclab.links import Link
     from iclab.models import OneLayerMamba
     from iclab.prompts import SingleIndex
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 LinkSpec = str | list[float]
 
 
-class SingleIndexPrompts(Config):
+class SingleIndexPrompts(PromptsSection):
     """Gaussian single-index prompts; see `iclab.prompts.SingleIndex`."""
 
     kind: Literal["single_index"] = "single_index"
@@ -51,6 +54,20 @@ class SingleIndexPrompts(Config):
             inputs=InputDistribution(self.inputs, self.df),
             seed=seed,
         )
+
+    def dimension(self, seed: int) -> int:
+        return self.ambient_dim
+
+    def typical_labels(self, seed: int) -> Tensor:
+        """Labels at ``|z| <= 4``, with either sign of the noise."""
+        import torch
+
+        z = torch.linspace(-4, 4, 801, dtype=torch.float64).numpy()
+        labels = torch.as_tensor(self.make_link()(z)).float()
+        return torch.stack([labels - self.noise, labels + self.noise])
+
+    def draw_seconds(self, seed: int, num_prompts: float, length: float) -> float:
+        return sampling_seconds(num_prompts, length, self.ambient_dim)
 
 
 @lru_cache(maxsize=64)
@@ -94,18 +111,16 @@ def check_prompts_fit(what: str, num_prompts: int, length: int, ambient_dim: int
                  12.0 * num_prompts * length * ambient_dim)  # fmt: skip
 
 
-def check_gate(key: str, gate: Gate, prompts: SingleIndexPrompts) -> None:
-    """Refuse a gate that overflows on labels that every run meets (``|z| <= 4``), naming its ``key``."""
+def check_gate(key: str, gate: Gate, setting: Setting) -> None:
+    """Refuse a gate that overflows on labels that every run meets, naming its ``key``."""
     import torch
 
-    z = torch.linspace(-4, 4, 801, dtype=torch.float64).numpy()
-    labels = torch.as_tensor(prompts.make_link()(z)).float()
-    labels = torch.stack([labels - prompts.noise, labels + prompts.noise])
+    labels = setting.prompts.typical_labels(setting.seed)
     if gate.clip is not None:
         limit = min(gate.clip, torch.finfo(labels.dtype).max)
         labels = labels.clamp(-limit, limit)
     try:
-        gate.build(prompts.ambient_dim, 1).label_gate.log_gain(labels)
+        gate.build(setting.dimension, 1).label_gate.log_gain(labels)
     except InputError as error:
         raise InputError(f"{key}: {error}") from None
 

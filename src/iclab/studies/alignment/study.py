@@ -10,6 +10,7 @@ from pydantic import Field
 from iclab.config.limits import MOST_EXAMPLES, check_bytes, check_duration, check_lengths
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
+from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.single_index import (
     Gate,
     SingleIndexPrompts,
@@ -86,7 +87,8 @@ def check(config: AlignmentConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
     dim = config.prompts.ambient_dim
     check_lengths("num_examples", config.num_examples, 1, "an alignment needs a state, which no example leaves empty")
-    config.prompts.build(config.seed)
+    setting = Setting(config.prompts, config.seed)
+    _ = setting.distribution  # refuses what cannot be drawn
     check_prompts_fit("num_examples", _BATCH, max(config.num_examples), dim)
     samples = 8.0 * 2 * 2 * len(config.gates) * len(config.num_examples)
     check_bytes("num_prompts", config.num_prompts, samples * config.num_prompts)
@@ -102,7 +104,7 @@ def check(config: AlignmentConfig) -> None:
         except InputError as error:
             raise InputError(f"gates.{name}: {error}") from None
         if exists:
-            check_gate(f"gates.{name}", gate, config.prompts)
+            check_gate(f"gates.{name}", gate, setting)
     if config.prompts.rotation is not None:
         raise InputError(
             "prompts.rotation is set; the exact curve is for a support among the coordinates: leave it unset"

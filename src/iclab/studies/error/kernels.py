@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iclab.experiments.sections.learners import KernelRidgeLearner
+from iclab.experiments.sections.estimators import BANDWIDTH, PENALTY, KernelRidgeLearner
 from iclab.results.grid_points import GridPoint
 from iclab.results.page import Table
 from iclab.results.wording import number, plural
-from iclab.studies.error.tuning import BANDWIDTH, PENALTY
 
 
 def tuning_table(points: Sequence[GridPoint]) -> list[Table]:

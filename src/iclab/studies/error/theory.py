@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iclab.experiments.sections.learners import OneLayer, Oracle
+from iclab.errors import InputError
+from iclab.experiments.sections.single_index import Gate, SingleIndexPrompts
 from iclab.studies.error.names import THEORY
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ def theory_measurements(config: ErrorConfig) -> list[Measurement]:
     state with that alignment."""
     from iclab.evaluation import Measurement, readout_error
 
-    moments = theory_moments(config)
-    if moments is None:
+    prompts, moments = config.prompts, theory_moments(config)
+    if moments is None or not isinstance(prompts, SingleIndexPrompts):
         return []
-    link = config.prompts.make_link()
-    curve = moments.alignment_curve(config.num_examples, config.prompts.intrinsic_dim)
+    link = prompts.make_link()
+    curve = moments.alignment_curve(config.num_examples, prompts.intrinsic_dim)
     errors = readout_error(link, curve) / link.variance
     return [
         Measurement.exact(THEORY, "squared_error", float(e), n)
@@ -31,12 +32,42 @@ def theory_measurements(config: ErrorConfig) -> list[Measurement]:
 
 
 def theory_moments(config: ErrorConfig) -> GateMoments | None:
-    """The moments of the gate that ``theory_gate`` names; ``None`` where no exact curve is asked for or known."""
+    """The moments of the gate that ``theory_gate`` names; ``None`` where no exact curve is asked for or known.
+
+    Raises:
+        InputError: for prompts without a link, and a learner without a gate.
+    """
     from iclab.theory import GateMoments
 
-    if config.theory_gate is None or config.prompts.inputs != "gaussian":
+    name, prompts = config.theory_gate, config.prompts
+    if name is None:
         return None
-    section = config.learners[config.theory_gate]
-    assert isinstance(section, OneLayer | Oracle)  # `check` has seen to it
-    bias = section.build(config.prompts.ambient_dim, 1).bias
-    return GateMoments(config.prompts.make_link(), config.prompts.noise, section.rho, bias, 1, gate=section.gate)
+    gate = config.learners.get(name)
+    if not isinstance(gate, Gate):
+        known = ", ".join(key for key, section in config.learners.items() if isinstance(section, Gate))
+        choice = f"a one-layer learner ({known}) or null" if known else "null: no learner is a one-layer model"
+        raise InputError(f"theory_gate is {name!r}; expected {choice}")
+    if not isinstance(prompts, SingleIndexPrompts):
+        raise InputError(
+            f"theory_gate is {name!r} and prompts.kind {prompts.kind!r}; the exact curve is for single-index prompts: "
+            "set theory_gate=null"
+        )
+    if prompts.inputs != "gaussian":
+        return None
+    bias = gate.build(prompts.ambient_dim, 1).bias
+    return GateMoments(prompts.make_link(), prompts.noise, gate.rho, bias, 1, gate=gate.gate)
+
+
+def check_theory(config: ErrorConfig) -> None:
+    """Refuse a ``theory_gate`` that has no exact curve."""
+    moments = theory_moments(config)
+    gate = config.learners[config.theory_gate] if config.theory_gate is not None else None
+    if isinstance(gate, Gate) and gate.clip is not None:
+        raise InputError(
+            f"theory_gate is {config.theory_gate!r}, whose labels are clipped; the exact curve is for unclipped ones: "
+            "set theory_gate=null"
+        )
+    try:
+        _ = moments.token if moments is not None else None
+    except InputError as error:
+        raise InputError(f"the exact curve of theory_gate does not exist ({error}); set theory_gate=null") from None

@@ -1,8 +1,9 @@
 """Names that the outlier error experiment writes and reads: metrics, learners, and the paper's letters for keys."""
 
+from iclab.experiments.sections.outliers import TRAINING_LOSS as TRAINING_LOSS
+
 ERROR = "error"
 FLOOR = "no_clean_example"
-TRAINING_LOSS = "training_loss"
 NO_CLEAN_EXAMPLE = "prompts without a clean example"
 ALPHA = "outlier_fraction"
 

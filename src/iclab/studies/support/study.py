@@ -10,6 +10,7 @@ from pydantic import Field
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
+from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.single_index import (
     Gate,
     SingleIndexPrompts,
@@ -63,13 +64,14 @@ def run_cell(config: SupportConfig) -> list[Measurement]:
 
 def check(config: SupportConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
-    prompts, dim = config.prompts.build(config.seed), config.prompts.ambient_dim
+    setting, dim = Setting(config.prompts, config.seed), config.prompts.ambient_dim
+    _ = setting.distribution  # refuses what cannot be drawn
     check_prompts_fit("num_examples", 64, config.num_examples, dim)
     # A chunk of prompts is read with a gradient through the whole head.
     check_bytes("width", config.width, 4 * 8.0 * _CHUNK * config.width)
     check_duration("stage1_tasks", config.stage1_tasks, seconds(config))
-    check_gate("gate", config.gate, config.prompts)
-    if prompts.intrinsic_dim == prompts.ambient_dim:
+    check_gate("gate", config.gate, setting)
+    if config.prompts.intrinsic_dim == dim:
         raise InputError("intrinsic_dim equals ambient_dim: every coordinate is in the support; lower intrinsic_dim")
     if config.prompts.rotation is not None:
         raise InputError("a rotated subspace has no support among the coordinates; leave prompts.rotation unset")

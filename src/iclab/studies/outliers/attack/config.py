@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from iclab.experiments.kind import Config
+from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.outliers import (
     ONE_LAYER_MODELS,
     AttentionLearner,
@@ -16,7 +17,7 @@ from iclab.experiments.sections.outliers import (
 
 
 class OutlierAttackConfig(Config):
-    """Learners attacked on the same prompts of the law ``test``: one example of each gets ``delta`` added.
+    """Learners attacked on the same prompts of the section ``test``: one example of each gets ``delta`` added.
 
     ``sizes`` are bounds of ``|delta|`` in lengths of an outlier pattern, so that kappa_a is comparable. The example
     shows the label that ``test.label_rule`` gives outliers. The gradient search makes ``restarts`` searches of
@@ -31,6 +32,11 @@ class OutlierAttackConfig(Config):
     prompts_per_task: int = Field(4, ge=1)
     steps: int = Field(30, ge=1, le=100_000)
     restarts: int = Field(3, ge=1, le=10_000)
+
+    @property
+    def setting(self) -> Setting:
+        """What the learners are fitted for."""
+        return Setting(self.prompts, self.seed, (self.test.num_examples,))
 
     @property
     def draws(self) -> int:

@@ -1,6 +1,6 @@
 """How far one outlier can mislead a model: the worst that a gradient search finds, beside random and training outliers.
 
-Beyond arXiv 2510.00399, whose outliers are drawn from a law; see `iclab.evaluation.worst_outliers`.
+Beyond arXiv 2510.00399, whose outliers are drawn at random; see `iclab.evaluation.worst_outliers`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from iclab.errors import InputError
 from iclab.experiments.kind import ExperimentKind
 from iclab.experiments.sections.outliers import TestDistribution
 from iclab.studies.outliers.attack.config import OutlierAttackConfig
+from iclab.studies.outliers.learners import check_names
 
 if TYPE_CHECKING:
     from iclab.evaluation import Measurement
@@ -23,11 +24,12 @@ def run_cell(config: OutlierAttackConfig) -> list[Measurement]:
     from iclab.prompts import Stream
     from iclab.studies.outliers.attack.measure import Attacks
 
+    setting = config.setting
     distribution = config.prompts.build(config.seed)
     prompts = attacked_prompts(config, distribution)
     measured = []
     for section in config.learners.values():
-        model, _ = section.fit(config.prompts, config.seed)
+        model, _ = section.train(setting)
         attacks = Attacks(config, section.name, model, distribution, prompts, Stream(config.seed).child("attack"))
         for size in config.sizes:
             measured.extend(attacks.measurements(size))
@@ -51,13 +53,12 @@ def attacked_prompts(config: OutlierAttackConfig, distribution: OutlierClassific
 
 def check(config: OutlierAttackConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
-    names = [section.name for section in config.learners.values()]
-    if len(set(names)) < len(names):
-        raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
+    check_names(config)
     _check_size(config)
     distribution = config.prompts.build(config.seed)
+    setting = config.setting
     for key, section in config.learners.items():
-        section.check(f"learners.{key}", config.prompts, config.seed)
+        section.check(f"learners.{key}", setting)
     if len(set(config.sizes)) < len(config.sizes):
         raise InputError(f"sizes are {config.sizes}; expected distinct sizes")
     try:
@@ -82,9 +83,9 @@ def _check_ignored(config: OutlierAttackConfig) -> None:
     usual = TestDistribution()
     for key in ("outlier_size", "orthogonal", "placement"):
         if (found := getattr(config.test, key)) != getattr(usual, key):
-            told = found if isinstance(found, str) else f"{found:g}"
+            shown = found if isinstance(found, str) else f"{found:g}"
             raise InputError(
-                f"test.{key} is {told} and changes nothing: test.outlier_fraction is 0, and the size of the attack's "
+                f"test.{key} is {shown} and changes nothing: test.outlier_fraction is 0, and the size of the attack's "
                 "outlier is in sizes; leave it out, or set test.outlier_fraction"
             )
 
@@ -93,12 +94,12 @@ def seconds(config: OutlierAttackConfig) -> float:
     """Rough CPU seconds of a cell."""
     count = config.prompts_per_task * config.prompts.num_tasks(config.test.tasks)
     length, dim = config.test.num_examples, config.prompts.ambient_dim
-    attack = 0.0
+    setting, attack = config.setting, 0.0
     for section in config.learners.values():
         readers = 1 if section.depth == 1 else length
         token = 4e-9 * dim + section.depth * (1.5e-8 * readers + 1e-9 * dim * (dim if readers > 1 else 4))
         attack += config.draws * len(config.sizes) * 4 * count * length * length * token
-    return 0.3 + attack + sum(section.seconds(config.prompts) for section in config.learners.values())
+    return 0.3 + attack + sum(section.fit_seconds(setting) for section in config.learners.values())
 
 
 KIND = ExperimentKind(OutlierAttackConfig, run_cell, seconds, "iclab.studies.outliers.attack.report:summarise", check)

@@ -1,4 +1,4 @@
-"""The configuration of a cell of the outlier error experiment, and the test laws that it asks for."""
+"""The configuration of a cell of the outlier error experiment, and the test distributions that it asks for."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Annotated
 from pydantic import Field
 
 from iclab.experiments.kind import Config
+from iclab.experiments.sections.base import Setting
+from iclab.experiments.sections.learners import AnyLearner
 from iclab.experiments.sections.outliers import (
     ONE_LAYER_MODELS,
-    AttentionLearner,
     Coefficients,
     Fraction,
     LabelRule,
@@ -28,8 +29,8 @@ VECTORS = "outlier_vectors"
 
 
 class OutlierVectors(Config):
-    """Outliers of a test law: combinations of the patterns (``null``: each pattern alone) and the length of what they
-    have orthogonal to all patterns."""
+    """Outliers of a test distribution: combinations of the patterns (``null``: each pattern alone) and the length of
+    what they have orthogonal to all patterns."""
 
     coefficients: Coefficients | None = None
     orthogonal: Size = 0.0
@@ -53,7 +54,7 @@ class TestAxes(Config):
 
 @dataclass(frozen=True)
 class TestPoint:
-    """A test law, and what a measurement says of it as keys: the values of all axes, varied or not."""
+    """A test distribution, and what a measurement says of it as keys: the values of all axes, varied or not."""
 
     __test__ = False
 
@@ -62,19 +63,30 @@ class TestPoint:
 
 
 class OutlierErrorConfig(Config):
-    """Learners by a short key, trained on ``prompts`` and tested on the same prompts of every test law.
+    """Learners by a short key, trained on ``prompts`` and tested on the same prompts of every test distribution.
 
-    The errors are means over all tasks of the test law: every task has ``prompts_per_task`` prompts of ``num_queries``
+    The errors are means over all tasks: every task has ``prompts_per_task`` prompts of ``num_queries``
     queries.
     """
 
     seed: int = Field(0, ge=0)
     prompts: OutlierPromptsSection = OutlierPromptsSection()
-    learners: dict[str, AttentionLearner] = Field(ONE_LAYER_MODELS, min_length=1)
+    learners: dict[str, AnyLearner] = Field({**ONE_LAYER_MODELS}, min_length=1)
     test: TestDistribution = TestDistribution()
     axes: TestAxes = TestAxes()
     prompts_per_task: int = Field(16, ge=1)
     num_queries: int = Field(4, ge=1)
+
+    @property
+    def num_prompts(self) -> int:
+        """Of each test distribution."""
+        return self.prompts.num_tasks(self.test.tasks) * self.prompts_per_task
+
+    @property
+    def setting(self) -> Setting:
+        """What the learners are fitted for."""
+        lengths = sorted({point.distribution.num_examples for point in self.points()})
+        return Setting(self.prompts, self.seed, tuple(lengths), self.num_prompts, self.num_queries)
 
     def points(self) -> Iterator[TestPoint]:
         """The product of the axes, in their order."""
@@ -85,7 +97,7 @@ class OutlierErrorConfig(Config):
             if self.axes.outlier_vectors is not None:
                 changes |= self.axes.outlier_vectors[changes.pop(VECTORS)].model_dump()
             distribution = self.test.model_copy(update=changes)
-            # Every number says its test law, varied or not: then no column can be taken for one of the training law.
+            # Every number says what it was tested on, varied or not: no column can be taken for one of training.
             keys = {name: chosen.get(name, getattr(distribution, name, None)) for name in TestAxes.model_fields}
             # `num_examples` is a column of every table and no further key.
             del keys["num_examples"]

@@ -11,7 +11,7 @@ from iclab.results.wording import by_learner, interval_note, series
 from iclab.studies.outliers.error.coordinates import Coordinate, points, setting, without
 from iclab.studies.outliers.error.fraction_claims import LEVELS
 from iclab.studies.outliers.error.placement_claims import PLACEMENTS, quoted_accuracy
-from iclab.studies.outliers.learners import Trained, learners_of
+from iclab.studies.outliers.learners import Trained, learners_of, roles_of
 from iclab.studies.outliers.names import ALPHA, ERROR, FLOOR, NO_CLEAN_EXAMPLE
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _sampling(found: Sequence[GridPoint]) -> str:
 
 def _panel(point: GridPoint, coord: Coordinate, scale: Scale) -> Panel:
     learners = learners_of(point.config)
-    roles = {learner.name: learner.role for learner in learners}
+    roles = roles_of(point.config)
     errors = point.rows[point.rows["metric"] == ERROR]
     curves = [series(rows, coord.column, name, roles.get(name, "model")) for name, rows in by_learner(errors, roles)]
     floor = point.rows[point.rows["metric"] == FLOOR]

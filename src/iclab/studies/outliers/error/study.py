@@ -1,50 +1,46 @@
-"""0-1 error of models trained in context with outliers, over a product of test laws, on the same prompts for each."""
+"""0-1 error of learners in context with outliers, over a product of test distributions, each on the same prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from iclab.experiments.kind import ExperimentKind
-from iclab.studies.outliers.error.checks import check, seconds
+from iclab.experiments.kind import ExperimentKind, learner_names
+from iclab.studies.outliers.error.checks import check, gpu_seconds, seconds
 from iclab.studies.outliers.error.config import OutlierErrorConfig, TestPoint, no_clean_example
-from iclab.studies.outliers.names import ERROR, FLOOR, NO_CLEAN_EXAMPLE, TRAINING_LOSS
+from iclab.studies.outliers.names import ERROR, FLOOR, NO_CLEAN_EXAMPLE
 
 if TYPE_CHECKING:
+    from iclab.estimators.base import Learner
     from iclab.evaluation import Measurement
-    from iclab.models import TokenModel
     from iclab.prompts import OutlierClassification, OutlierPrompts
 
 
 def run_cell(config: OutlierErrorConfig) -> list[Measurement]:
-    """Train every learner, then measure all of them under every test law."""
-    from iclab.evaluation import Measurement
-
+    """Fit every learner, then measure all of them on every test distribution."""
+    setting, names = config.setting, learner_names(config)
     distribution = config.prompts.build(config.seed)
-    models: dict[str, TokenModel] = {}
+    learners: dict[str, Learner] = {}
     measured: list[Measurement] = []
-    for section in config.learners.values():
-        models[section.name], record = section.fit(config.prompts, config.seed)
-        measured.append(Measurement(section.name, TRAINING_LOSS, np.array([[record.final_loss]])))
+    for key, section in config.learners.items():
+        learners[names[key]], found = section.fit(names[key], setting)
+        measured += found
     for point in config.points():
-        measured.extend(_test(config, point, distribution, models))
+        measured.extend(_test(config, point, distribution, learners))
     return measured
 
 
 def _test(
-    config: OutlierErrorConfig, point: TestPoint, distribution: OutlierClassification, models: Mapping[str, TokenModel]
+    config: OutlierErrorConfig, point: TestPoint, distribution: OutlierClassification, learners: Mapping[str, Learner]
 ) -> list[Measurement]:
-    from iclab.evaluation import Measurement
+    from iclab.evaluation import Measurement, predict_blind, sign_errors
 
     length, keys = point.distribution.num_examples, point.keys
     prompts = evaluation_prompts(config, point, distribution)
     floor = no_clean_example(point.distribution.outlier_fraction, length, point.distribution.sampling)
     measured = [Measurement.exact(NO_CLEAN_EXAMPLE, FLOOR, floor, length, keys)]
-    for name, model in models.items():
-        # An output of zero is no answer, hence an error.
-        wrong = (model.predict(prompts) * prompts.query_targets <= 0).double().mean(1)
+    for name, learner in learners.items():
+        wrong = sign_errors(predict_blind(name, learner, prompts, [length])[0], prompts.query_targets)
         measured.append(Measurement(name, ERROR, wrong.numpy()[None], "mean", length, keys))
     return measured
 
@@ -66,4 +62,6 @@ def evaluation_prompts(
     return OutlierPrompts.cat(batches)
 
 
-KIND = ExperimentKind(OutlierErrorConfig, run_cell, seconds, "iclab.studies.outliers.error.report:summarise", check)
+KIND = ExperimentKind(
+    OutlierErrorConfig, run_cell, seconds, "iclab.studies.outliers.error.report:summarise", check, gpu_seconds
+)

@@ -13,8 +13,10 @@ from pydantic import Field
 from iclab.config.limits import check_duration
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
+from iclab.experiments.sections.base import Setting
 from iclab.experiments.sections.outliers import AttentionLearner, OutlierPromptsSection, Size, TestDistribution
 from iclab.experiments.sections.single_index import check_prompts_fit
+from iclab.studies.outliers.learners import check_names
 from iclab.studies.outliers.names import TRAINING_LOSS
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OutlierGatesConfig(Config):
-    """Gated learners, looked at under one test law with outliers of several sizes (kappa_a').
+    """Gated learners, looked at on one kind of test prompts with outliers of several sizes (kappa_a').
 
     The decay is fitted on the nearest ``fitted`` clean examples.
     """
@@ -35,8 +37,13 @@ class OutlierGatesConfig(Config):
     num_prompts: int = Field(480, ge=8)
     fitted: int = Field(8, ge=3)
 
+    @property
+    def setting(self) -> Setting:
+        """What the learners are fitted for."""
+        return Setting(self.prompts, self.seed, (self.test.num_examples,), self.num_prompts)
+
     def distribution(self, size: float) -> TestDistribution:
-        """The test law with outliers of this size."""
+        """The test prompts with outliers of this size."""
         return self.test.model_copy(update={"outlier_size": size})
 
 
@@ -46,18 +53,18 @@ def run_cell(config: OutlierGatesConfig) -> list[Measurement]:
     import torch
 
     from iclab.evaluation import Measurement
-    from iclab.prompts import Stream
     from iclab.studies.outliers.gates.measure import gate_measurements
 
+    setting = config.setting
     distribution = config.prompts.build(config.seed)
-    stream = Stream(config.seed).child("evaluation")
+    stream = setting.stream.child("evaluation")
     batches = {
         size: config.distribution(size).build(distribution).sample(stream, config.num_prompts, config.test.num_examples)
         for size in config.outlier_sizes
     }
     measured: list[Measurement] = []
     for section in config.learners.values():
-        model, record = section.fit(config.prompts, config.seed)
+        model, record = section.train(setting)
         measured.append(Measurement(section.name, TRAINING_LOSS, np.array([[record.final_loss]])))
         for size, batch in batches.items():
             with torch.no_grad():
@@ -69,20 +76,18 @@ def run_cell(config: OutlierGatesConfig) -> list[Measurement]:
 
 def check(config: OutlierGatesConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
-    names = [section.name for section in config.learners.values()]
-    if len(set(names)) < len(names):
-        raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
+    check_names(config)
     depth = max(section.depth for section in config.learners.values())
     readers = 1 if depth == 1 else config.test.num_examples
     check_prompts_fit(
         "num_prompts", config.num_prompts * readers, config.test.num_examples, config.prompts.ambient_dim + depth
     )
     check_duration("num_prompts", config.num_prompts, seconds(config))
-    distribution = config.prompts.build(config.seed)
+    setting, distribution = config.setting, config.prompts.build(config.seed)
     for key, section in config.learners.items():
         if section.kind != "gated":
             raise InputError(f"learners.{key}.kind is {section.kind!r}, which has no gates; expected 'gated'")
-        section.check(f"learners.{key}", config.prompts, config.seed)
+        section.check(f"learners.{key}", setting)
     sizes = config.outlier_sizes
     if len(set(sizes)) < len(sizes):
         raise InputError(f"outlier_sizes are {sizes}; expected distinct sizes")
@@ -112,7 +117,8 @@ def seconds(config: OutlierGatesConfig) -> float:
     """Rough CPU seconds of a cell."""
     tokens = config.num_prompts * config.test.num_examples * len(config.outlier_sizes)
     depth = sum(section.depth for section in config.learners.values())
-    return 0.3 + tokens * depth * 2e-5 + sum(s.seconds(config.prompts) for s in config.learners.values())
+    setting = config.setting
+    return 0.3 + tokens * depth * 2e-5 + sum(s.fit_seconds(setting) for s in config.learners.values())
 
 
 KIND = ExperimentKind(OutlierGatesConfig, run_cell, seconds, "iclab.studies.outliers.gates.report:summarise", check)

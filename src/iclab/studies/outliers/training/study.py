@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from iclab.config.limits import check_bytes, check_duration
 from iclab.errors import InputError
 from iclab.experiments.kind import ExperimentKind
+from iclab.experiments.sections.base import Setting
+from iclab.studies.outliers.learners import check_names
 from iclab.studies.outliers.training.config import OutlierTrainingConfig
 from iclab.studies.outliers.training.points import Point, points_of
 
@@ -28,21 +30,23 @@ def run_cell(config: OutlierTrainingConfig) -> list[Measurement]:
 
 
 def _measured(config: OutlierTrainingConfig, point: Point) -> Iterator[Measurement]:
-    from iclab.prompts import Stream
+    from iclab.prompts import OutlierPrompts
     from iclab.studies.outliers.training.probe import AttentionProbe
 
-    stream = Stream(config.seed)
+    setting = Setting(point.prompts, config.seed)
     for section in config.learners.values():
         learner = point.learner(section)
-        distribution = learner.training_distribution(point.prompts, config.seed)
-        model = learner.model(distribution.ambient_dim, config.seed)
+        model = learner.model(setting.dimension, config.seed)
         training = learner.training
         probe = None
         if not point.keys:
-            batch = distribution.sample(stream.child("evaluation"), config.probe_prompts, training.num_examples)
+            distribution = learner.prompts.apply(setting.distribution)
+            stream = setting.stream.child("evaluation")
+            batch = distribution.sample(stream, config.probe_prompts, training.num_examples)
+            assert isinstance(batch, OutlierPrompts)  # of the section `prompts`
             probe = AttentionProbe(learner.name, model, batch, training.steps, training.log_every, config.probes)
         options = {"until_loss": min(config.levels)} if point.keys else {}
-        _, record = learner.fit(point.prompts, config.seed, model, progress=probe, **options)
+        _, record = learner.train(setting, model, progress=probe, **options)
         if probe is None:
             yield from _levels(config, learner, record, point)
         else:
@@ -82,9 +86,7 @@ def _curves(name: str, record: HingeRecord) -> Iterator[Measurement]:
 
 def check(config: OutlierTrainingConfig) -> None:
     """Refuse what the types allow and the mathematics does not."""
-    names = [section.name for section in config.learners.values()]
-    if len(set(names)) < len(names):
-        raise InputError(f"learners are called {', '.join(names)}; expected distinct names: give each a label")
+    check_names(config)
     if len(set(config.levels)) < len(config.levels):
         raise InputError(f"levels are {config.levels}; expected distinct losses")
     _check_ignored(config)
@@ -95,11 +97,13 @@ def check(config: OutlierTrainingConfig) -> None:
     check_bytes(
         "probe_prompts", config.probe_prompts, 32.0 * config.probe_prompts * length * config.prompts.ambient_dim
     )
+    setting = Setting(config.prompts, config.seed)
     for key, section in config.learners.items():
-        check_duration(f"learners.{key}.training.steps", section.training.steps, section.seconds(config.prompts))
+        check_duration(f"learners.{key}.training.steps", section.training.steps, section.fit_seconds(setting))
     for point in points_of(config):
+        setting = Setting(point.prompts, config.seed)
         try:
-            point.prompts.build(config.seed)
+            _ = setting.distribution  # refuses what cannot be drawn
         except InputError as error:
             raise InputError(f"{point.title}: {error}" if point.keys else f"prompts: {error}") from None
         for key, section in config.learners.items():
@@ -108,7 +112,7 @@ def check(config: OutlierTrainingConfig) -> None:
                     f"learners.{key}.prompts.outlier_fraction is set and vary.outlier_fraction too; "
                     "leave one of them unset"
                 )
-            point.learner(section).check(f"learners.{key}", point.prompts, config.seed)
+            point.learner(section).check(f"learners.{key}", setting)
 
 
 def _check_ignored(config: OutlierTrainingConfig) -> None:
@@ -131,7 +135,7 @@ def _check_ignored(config: OutlierTrainingConfig) -> None:
 def seconds(config: OutlierTrainingConfig) -> float:
     """Rough CPU seconds of a cell, as if no training ended early."""
     return 0.3 + sum(
-        point.learner(section).seconds(point.prompts)
+        point.learner(section).fit_seconds(Setting(point.prompts, config.seed))
         for point in points_of(config)
         for section in config.learners.values()
     )

@@ -6,31 +6,37 @@ Stage II solves a ridge regression for ``a2`` on fresh tasks. At test time nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from iclab.errors import InputError, check_integer, check_positive
+from iclab.errors import InputError
 from iclab.memory import check_memory
 from iclab.models import OneLayerMamba, block_degrees
 from iclab.parallel import map_in_order
-from iclab.pretraining.readout import GramStatistics, RidgeFit, ridge
-from iclab.pretraining.stage_one import GammaGradient, check_one_layer, gamma_gradient
+from iclab.pretraining.algorithm1.readout import GramStatistics, RidgeFit, ridge
+from iclab.pretraining.algorithm1.stage_one import GammaGradient, check_one_layer, gamma_gradient
+from iclab.pretraining.record import Record
 from iclab.prompts import CHUNK, PromptDistribution, Stream
-from iclab.prompts.chunks import draw_together
-from iclab.prompts.distribution import check_distribution
+from iclab.prompts.distribution import check_distribution, draw_checked
 from iclab.prompts.stream import check_stream
+from iclab.settings import TwoStageSettings
+from iclab.settings.fields import with_changes
 
 _PROBE_TASKS = 256
 
 
-@dataclass(frozen=True)
-class TwoStageRecord:
+@dataclass(frozen=True, kw_only=True)
+class TwoStageRecord(Record):
     """What pretraining saw.
 
     Attributes:
+        settings: `TwoStageSettings` as JSON holds them, with ``stage2_examples`` as used and ``lambda2`` ``hold-out``
+            where it was chosen.
         gradient: the Stage I gradient, with standard errors.
         gradient_norms: its norm by Hermite degree.
         gamma_start: the common value of ``gamma(0)``.
@@ -38,7 +44,6 @@ class TwoStageRecord:
         readout: the Stage II solution: weights, ``lambda2``, conditioning, hold-out errors.
         train_error: mean squared error on the Stage II tasks against noisy labels.
         label_square: mean square of those labels: the error of predicting zero.
-        settings: every argument, resolved.
     """
 
     gradient: GammaGradient
@@ -48,46 +53,29 @@ class TwoStageRecord:
     readout: RidgeFit
     train_error: float
     label_square: float
-    settings: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def final_loss(self) -> float:
+        """``train_error``."""
+        return self.train_error
 
 
 def two_stage(
     model: OneLayerMamba,
     prompts: PromptDistribution,
+    settings: TwoStageSettings | None = None,
     *,
     stream: Stream,
-    num_examples: int,
-    stage1_tasks: int,
-    stage2_tasks: int,
-    stage2_examples: int | Sequence[int] | None = None,
-    stage2_queries: int = 8,
-    start_scale: float = 0.2,
-    lambda2: float | None = None,
-    holdout_fraction: float = 0.2,
-    head_quantile: float = 0.95,
-    degrees: Sequence[int] = (0, 1, 2),
+    **changes: Any,
 ) -> tuple[OneLayerMamba, TwoStageRecord]:
     """Pretrain ``model`` in place by Algorithm 1 and return it with a record.
 
     Args:
         model: its gate, embedding and width stay; ``gamma``, the head and the scale are set.
         prompts: the task distribution.
+        settings: what the result depends on beside the model, the prompts and the stream; see `TwoStageSettings`.
         stream: of all randomness; the roles are ``stage1``, ``stage2``, ``head0``, ``head`` and ``probe``.
-        num_examples: ``N_pt``, the context length of Stage I.
-        stage1_tasks, stage2_tasks: ``T1`` and ``T2``.
-        stage2_examples: ``N_2``, the context length of Stage II; ``None`` takes ``num_examples`` (the paper's choice is
-            not known to us). Several lengths are used in turn, one after another chunk of tasks.
-        stage2_queries: queries of each Stage II task. The paper has one; more use the same context again, which is the
-            costly part, and estimate the same population loss.
-        start_scale: root mean square, over tasks, of ``h = <S, gamma(0) * phi(x)>`` at the start, with the largest 5 %
-            of ``|h|`` left out, since it has no variance for heavy-tailed labels. It sets ``gamma(0)``, which is
-            constant over coordinates. The paper's value is open; the head's biases live in [-1, 1], so order one makes
-            its ReLUs bend where ``h`` lies.
-        lambda2: the Stage II penalty; ``None`` chooses it on held-out tasks.
-        holdout_fraction: share of the Stage II tasks used for that choice.
-        head_quantile: the head's scale is this quantile of ``|M/N|`` over the Stage II data, so that that share of the
-            data lies within reach of the biases. Part of the model: it is not refitted at test time.
-        degrees: Hermite degrees of ``gamma`` that are kept after Stage I. The paper keeps all.
+        changes: fields of `TwoStageSettings`, in place of ``settings`` or over them.
 
     The step uses ``lambda1 = 1/eta``, with which ``gamma(0)`` cancels and ``gamma* = -eta * gradient``; ``eta`` only
     sets a scale that the head's scale undoes, so ``gamma*`` is normalised to a largest entry of one.
@@ -98,37 +86,26 @@ def two_stage(
     check_one_layer(model)
     check_distribution(prompts)
     check_stream(stream)
-    check_integer("stage1_tasks", stage1_tasks, 1)
-    check_integer("stage2_tasks", stage2_tasks, 1)
-    check_integer("num_examples", num_examples, 1)
-    check_integer("stage2_queries", stage2_queries, 1)
-    check_positive("start_scale", start_scale)
-    lengths = _lengths(stage2_examples, num_examples)
-    if not 0 < holdout_fraction < 1 or not 0 < head_quantile <= 1:
-        raise InputError(
-            f"holdout_fraction is {holdout_fraction} and head_quantile {head_quantile}; "
-            "expected numbers between 0 and 1"
-        )
-    if lambda2 is not None:
-        check_positive("lambda2", lambda2)
-    _check_degrees(degrees)
+    settings = with_changes(TwoStageSettings, settings, changes, "two_stage")
+    begun, lengths, num_tasks = time.monotonic(), settings.stage2_lengths, settings.stage2_tasks
     check_memory(f"the ridge regression of a head of width {model.width}", 5 * 8.0 * model.width**2)
-    start = start_gamma(model, prompts, stream, num_examples, start_scale)
-    gradient = gamma_gradient(model, prompts, stream.child("stage1"), stage1_tasks, num_examples)
-    set_gamma(model, gradient.mean, degrees)
+    start = start_gamma(model, prompts, stream, settings.num_examples, settings.start_scale)
+    stage1 = stream.child("stage1")
+    gradient = gamma_gradient(model, prompts, stage1, settings.stage1_tasks, settings.num_examples)
+    set_gamma(model, gradient.mean, settings.degrees)
 
     model.draw_head(stream.child("head"))
-    m, labels = _stage2_data(model, prompts, stream.child("stage2"), stage2_tasks, lengths, stage2_queries)
-    scale = float(torch.quantile(m.abs().double().flatten()[:1_000_000], head_quantile))
+    m, labels = _stage2_data(model, prompts, stream.child("stage2"), num_tasks, lengths, settings.stage2_queries)
+    scale = float(torch.quantile(m.abs().double().flatten()[:1_000_000], settings.head_quantile))
     if not 0 < scale < float("inf"):
         raise InputError(
             "the state is zero on every Stage II task; expected labels that vary (check rho and b of the gate)"
         )
     model.scale.fill_(scale)
-    held_out = max(1, round(holdout_fraction * stage2_tasks)) if lambda2 is None else 0
+    held_out = max(1, round(settings.holdout_fraction * num_tasks)) if settings.lambda2 is None else 0
     fit = _statistics(model, m[held_out:], labels[held_out:])
     held = _statistics(model, m[:held_out], labels[:held_out]) if held_out else None
-    solution = ridge(fit, held, lambda2)
+    solution = ridge(fit, held, settings.lambda2)
     with torch.no_grad():
         model.a2.copy_(solution.weights)
     everything = fit if held is None else fit + held
@@ -142,17 +119,11 @@ def two_stage(
         train_error=everything.error(solution.weights),
         label_square=everything.square / everything.rows,
         settings={
-            "num_examples": num_examples,
-            "stage1_tasks": stage1_tasks,
-            "stage2_tasks": stage2_tasks,
+            **settings.asdict(),
             "stage2_examples": list(lengths),
-            "stage2_queries": stage2_queries,
-            "start_scale": start_scale,
-            "lambda2": "hold-out" if lambda2 is None else lambda2,
-            "holdout_fraction": holdout_fraction,
-            "head_quantile": head_quantile,
-            "degrees": list(degrees),
+            "lambda2": "hold-out" if settings.lambda2 is None else settings.lambda2,
         },
+        seconds=time.monotonic() - begun,
     )
     return model, record
 
@@ -209,7 +180,7 @@ def _stage2_data(
 
     def one_chunk(chunk: int) -> tuple[Tensor, Tensor]:
         length = lengths[chunk % len(lengths)]
-        batch = draw_together(prompts, [stream.at(chunk)], length, num_queries, model.gamma.dtype)
+        batch = draw_checked(prompts, [stream.at(chunk)], length, num_queries, model.gamma.dtype)
         batch = batch[0 : min(CHUNK, num_tasks - chunk * CHUNK)]
         return model.read(model.features(batch), batch.queries.to(model.gamma)), batch.query_labels
 
@@ -231,13 +202,3 @@ def _statistics(model: OneLayerMamba, m: Tensor, labels: Tensor) -> GramStatisti
 def _check_degrees(degrees: Sequence[int]) -> None:
     if not degrees or not set(degrees) <= {0, 1, 2}:
         raise InputError(f"degrees are {list(degrees)}; expected some of 0, 1 and 2")
-
-
-def _lengths(stage2_examples: int | Sequence[int] | None, num_examples: int) -> tuple[int, ...]:
-    if stage2_examples is None:
-        return (num_examples,)
-    given = stage2_examples if isinstance(stage2_examples, Iterable) else [stage2_examples]
-    lengths = tuple(check_integer("stage2_examples", n, 1) for n in given)
-    if not lengths:
-        raise InputError("stage2_examples is empty; expected at least one context length")
-    return lengths

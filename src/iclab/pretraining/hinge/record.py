@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
+
+from iclab.pretraining.record import Record
 
 _Z = 1.959963984540054  # two-sided 95 % of a Gaussian
 
@@ -55,23 +55,21 @@ class HingeWindow:
         return HingeWindow(step, count, float(losses.mean()), spread / math.sqrt(count), error, low, high)
 
 
-@dataclass(frozen=True)
-class HingeRecord:
-    """What a training saw.
+@dataclass(frozen=True, kw_only=True)
+class HingeRecord(Record):
+    """What `hinge_sgd` saw.
 
     Attributes:
+        settings: `HingeSettings` with the step size of gates in use, the stream, the model and its own settings.
+        seconds: of all steps.
         windows: of ``log_every`` steps each; the last may be shorter.
         steps: steps taken.
-        seconds: wall-clock seconds of all of them, drawing prompts included.
         gradients: ``analytic`` or ``autograd``.
-        settings: every argument that the result depends on, and the model's own settings.
     """
 
     windows: tuple[HingeWindow, ...]
     steps: int
-    seconds: float
     gradients: str
-    settings: Mapping[str, Any]
 
     @property
     def final_loss(self) -> float:

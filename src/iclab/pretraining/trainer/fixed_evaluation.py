@@ -9,28 +9,35 @@ from torch import nn
 
 from iclab.errors import InputError
 from iclab.models.evaluating import evaluating
-from iclab.pretraining.loss import labels_of, squared_errors
-from iclab.pretraining.train_settings import TrainSettings
-from iclab.prompts import PromptDistribution, Prompts
+from iclab.pretraining.trainer.loss import labels_of, squared_errors
+from iclab.prompts import PromptDistribution, Prompts, Stream
 from iclab.prompts.distribution import sample_checked
+from iclab.settings.train import TrainSettings
 
 
 class FixedEvaluation:
-    """The loss on prompts that never change and that no step is trained on: the final law, at the final length.
+    """The loss on prompts that no step is trained on, of the final distribution at the final length.
 
     Args:
-        prompts: the law that training ends with.
-        settings: of the training; the prompts come from the role ``evaluation`` of its stream.
+        prompts: the distribution that training ends with.
+        settings: of the training.
+        stream: of the training; the prompts come from its role ``evaluation``.
         device, dtype: of the model.
         rows: prompts at once.
     """
 
     def __init__(
-        self, prompts: PromptDistribution, settings: TrainSettings, device: torch.device, dtype: torch.dtype, rows: int
+        self,
+        prompts: PromptDistribution,
+        settings: TrainSettings,
+        stream: Stream,
+        device: torch.device,
+        dtype: torch.dtype,
+        rows: int,
     ) -> None:
         batch = sample_checked(
             prompts,
-            settings.stream.child("evaluation"),
+            stream.child("evaluation"),
             settings.evaluation_prompts,
             settings.num_examples,
             settings.drawn_queries,

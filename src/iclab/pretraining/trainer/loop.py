@@ -10,14 +10,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from iclab.pretraining.average import WeightAverage
-from iclab.pretraining.batches import Batches, MicroBatch
-from iclab.pretraining.checkpoint import Checkpoint
-from iclab.pretraining.checkpoint_folder import CheckpointFolder, read_checkpoint
-from iclab.pretraining.distributed import World
 from iclab.pretraining.failures import NonFiniteLossError
-from iclab.pretraining.fixed_evaluation import FixedEvaluation
-from iclab.pretraining.identity import (
+from iclab.pretraining.record import TrainProgress
+from iclab.pretraining.trainer.average import WeightAverage
+from iclab.pretraining.trainer.batches import Batches, MicroBatch
+from iclab.pretraining.trainer.checkpoint import Checkpoint
+from iclab.pretraining.trainer.checkpoint_folder import CheckpointFolder, read_checkpoint
+from iclab.pretraining.trainer.distributed import World
+from iclab.pretraining.trainer.fixed_evaluation import FixedEvaluation
+from iclab.pretraining.trainer.identity import (
     check_optimised,
     check_parts,
     check_same,
@@ -25,13 +26,13 @@ from iclab.pretraining.identity import (
     describe_training,
     draw_sample,
 )
-from iclab.pretraining.metrics import Line, MetricsLog, Window, kept_lines
-from iclab.pretraining.optimisation import Optimisation
-from iclab.pretraining.phases import Plan
-from iclab.pretraining.train_record import TrainProgress, TrainRecord
-from iclab.pretraining.train_settings import TrainSettings
-from iclab.pretraining.writers import MetricsWriter
-from iclab.prompts import PromptDistribution
+from iclab.pretraining.trainer.metrics import Line, MetricsLog, Window, kept_lines
+from iclab.pretraining.trainer.optimisation import Optimisation
+from iclab.pretraining.trainer.phases import Plan
+from iclab.pretraining.trainer.record import TrainRecord
+from iclab.pretraining.trainer.writers import MetricsWriter
+from iclab.prompts import PromptDistribution, Stream
+from iclab.settings.train import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,13 @@ class Trainer:
 
     Args:
         model: on its device.
-        prompts: the law that training ends with.
-        settings, plan: of the training.
+        prompts: the distribution that training ends with.
+        settings, stream, plan: of the training.
         batches: of this process.
         optimisation: takes the steps.
         evaluation: on fixed prompts, or ``None``.
         world: the processes.
-        outlets: of process 0; the others write nothing.
+        outputs: of process 0; the others write nothing.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Trainer:
         model: nn.Module,
         prompts: PromptDistribution,
         settings: TrainSettings,
+        stream: Stream,
         plan: Plan,
         batches: Batches,
         optimisation: Optimisation,
@@ -84,8 +86,8 @@ class Trainer:
         self._log = MetricsLog(None if self._folder is None else self._folder.metrics)
         self._window = Window()
         self._best: dict[str, Any] | None = None
-        self._identity = describe_training(model, prompts, settings)
-        self._sample = draw_sample(prompts, settings.stream)
+        self._identity = describe_training(model, prompts, settings, stream)
+        self._sample = draw_sample(prompts, stream)
         self._rate, self._earlier, self._start = settings.rate, 0.0, time.perf_counter()
 
     def run(self, ahead: bool) -> TrainRecord:
@@ -133,8 +135,8 @@ class Trainer:
         """Of all steps since the last line, up to the one number ``step``."""
         ago = self._window.read()
         if ago is not None:
-            place = len(self._window) - 1 - ago
-            loss, norm = self._window.losses[place], self._window.norms[place]
+            index = len(self._window) - 1 - ago
+            loss, norm = self._window.losses[index], self._window.norms[index]
             newest = None if self._folder is None else self._folder.newest()
             raise NonFiniteLossError(step - ago + 1, loss, norm, self._rate.at(step - ago), newest)
 

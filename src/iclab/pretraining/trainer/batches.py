@@ -17,9 +17,9 @@ import torch
 from iclab.errors import InputError
 from iclab.memory import check_memory
 from iclab.parallel import map_in_order
-from iclab.pretraining.phases import Plan
+from iclab.pretraining.trainer.phases import Plan
 from iclab.prompts import CHUNK, Prompts, Stream
-from iclab.prompts.chunks import draw_together
+from iclab.prompts.distribution import draw_checked
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Batches:
 
         def chunk(number: int) -> Prompts:
             generator = self.stream.at(start + number)
-            return draw_together(phase.prompts, [generator], phase.num_examples, self.num_queries, self.dtype)
+            return draw_checked(phase.prompts, [generator], phase.num_examples, self.num_queries, self.dtype)
 
         chunks = list(map_in_order(chunk, bounds[-1] - bounds[0]))
         return [

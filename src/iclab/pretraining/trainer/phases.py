@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iclab.errors import InputError, check_integer
-from iclab.pretraining.adjusted import adjusted
-from iclab.pretraining.curriculum import Curriculum, Ramp
 from iclab.prompts import PromptDistribution
 from iclab.prompts.distribution import check_distribution
+from iclab.settings.curriculum import Curriculum, Ramp
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Plan:
 
     Raises:
         InputError: for a curriculum beyond the model's positions, one that ends elsewhere than at ``prompts`` and
-            ``num_examples`` or after ``steps``, and what `adjusted` refuses.
+            ``num_examples`` or after ``steps``, and what the method ``adjusted`` of the prompts refuses.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Plan:
                 "num_examples and its ramp, or build the model with more positions"
             )
         for name, ramp in ramps.items():
-            final = num_examples if name == "num_examples" else getattr(prompts, name, ramp.stop)
+            final = num_examples if name == "num_examples" else _final(prompts, name, ramp.stop)
             if ramp.stop != final:
                 raise InputError(
                     f"the ramp of {name} stops at {ramp.stop} and training is for {name} = {final}; let it stop there"
@@ -100,8 +99,13 @@ def check_dimension(phases: Sequence[Phase], input_dim: int) -> None:
 def _phase(start: int, stop: int, prompts: PromptDistribution, num_examples: int, values: dict[str, float]) -> Phase:
     distribution = {name: value for name, value in values.items() if name != "num_examples"}
     count = _size(values["num_examples"]) if "num_examples" in values else num_examples
-    final = check_distribution(adjusted(prompts, distribution), f"what adjusted() of {type(prompts).__name__} returned")
+    changed = prompts.adjusted(**distribution) if distribution else prompts
+    final = check_distribution(changed, f"what adjusted() of {type(prompts).__name__} returned")
     return Phase(start, stop, final, count, values)
+
+
+def _final(prompts: PromptDistribution, name: str, default: float) -> float:
+    return prompts.scalars().get(name, getattr(prompts, name, default))
 
 
 def _check_end(name: str, ramp: Ramp, steps: int) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from iclab.errors import InputError
 from iclab.files import is_temporary, write_atomic
 from iclab.lock import locked
-from iclab.pretraining.checkpoint import Checkpoint
 from iclab.pretraining.failures import unwritten
-from iclab.pretraining.identity import check_model, check_weights, describe_model
+from iclab.pretraining.trainer.checkpoint import Checkpoint
+from iclab.pretraining.trainer.identity import check_model, check_weights, describe_model
 
 _STEP = re.compile(r"step-(\d{9,})\.safetensors")
 BEST = "best.safetensors"

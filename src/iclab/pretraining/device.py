@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from iclab.errors import InputError, check_integer
-from iclab.pretraining.distributed import local_device
+from iclab.pretraining.trainer.distributed import local_device
 
 DEVICES = ("cpu", "cuda", "mps")
 

@@ -18,8 +18,7 @@ from iclab.models.embedding import pair_indices
 from iclab.parallel import map_in_order
 from iclab.prompts import CHUNK, PromptDistribution, Prompts, Stream
 from iclab.prompts.arguments import described
-from iclab.prompts.chunks import chunks_at_once, draw_together
-from iclab.prompts.distribution import check_distribution
+from iclab.prompts.distribution import check_distribution, draw_checked
 from iclab.prompts.stream import check_stream
 from iclab.scratch import Scratch
 
@@ -63,7 +62,7 @@ def gamma_gradient(
             chunks = range(first, min(first + at_once, last))
             buffer = _inputs.take((len(chunks) * CHUNK, length, prompts.ambient_dim), dtype)
             generators = [stream.at(chunk) for chunk in chunks]
-            batch = draw_together(prompts, generators, num_examples, num_queries, dtype, buffer)
+            batch = draw_checked(prompts, generators, num_examples, num_queries, dtype, buffer)
             if num_tasks < chunks.stop * CHUNK:
                 batch = batch[0 : num_tasks - first * CHUNK]
             state = model.features(batch)
@@ -79,7 +78,7 @@ def gamma_gradient(
     check_integer("num_queries", num_queries, 1)
     length = num_examples + num_queries
     size = CHUNK * length * prompts.ambient_dim * model.gamma.dtype.itemsize
-    at_once = max(1, min(chunks_at_once(prompts), _GROUP, _CACHE // size))
+    at_once = max(1, min(prompts.chunks_at_once, _GROUP, _CACHE // size))
     num_chunks = -(-num_tasks // CHUNK)
     num_groups = -(-num_chunks // _GROUP)
     total = torch.zeros(model.gamma.numel(), dtype=torch.float64)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from iclab.errors import InputError
-from iclab.pretraining.described import described
-from iclab.pretraining.train_settings import TrainSettings
+from iclab.pretraining.trainer.described import described
 from iclab.prompts import PromptDistribution, Stream
-from iclab.prompts.chunks import draw_together
+from iclab.prompts.distribution import draw_checked
+from iclab.settings.train import TrainSettings
 
 _EXAMPLES = 4
 _ROUNDING = 1e-5
@@ -40,19 +41,26 @@ def describe_model(model: nn.Module) -> dict[str, object]:
     return {"class": type(model).__name__, "settings": settings}
 
 
-def describe_training(model: nn.Module, prompts: PromptDistribution, settings: TrainSettings) -> dict[str, Any]:
-    """All that decides the numbers of a training, beside the initial weights: what a resumed one must share."""
+def describe_settings(settings: TrainSettings, stream: Stream) -> dict[str, Any]:
+    """Return the settings and the stream as JSON holds them."""
+    return {"stream": json.loads(json.dumps(asdict(stream))), **settings.asdict()}
+
+
+def describe_training(
+    model: nn.Module, prompts: PromptDistribution, settings: TrainSettings, stream: Stream
+) -> dict[str, Any]:
+    """Return all that decides the numbers of a training, beside the initial weights: what a resumed one must share."""
     return {
         "model": describe_model(model),
         "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
-        "settings": settings.asdict(),
+        "settings": describe_settings(settings, stream),
         "prompts": described(prompts),
     }
 
 
 def draw_sample(prompts: PromptDistribution, stream: Stream) -> dict[str, Tensor]:
     """A few prompts by which a law is known again where its description says too little: a function, a user's class."""
-    chunk = draw_together(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
+    chunk = draw_checked(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
     return {"inputs": chunk.inputs, "labels": chunk.labels}
 
 

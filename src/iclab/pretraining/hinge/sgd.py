@@ -1,6 +1,6 @@
 """`hinge_sgd`: plain stochastic gradient descent on the hinge loss, a fresh batch at every step (arXiv 2510.00399).
 
-One-layer models take the gradients that `iclab.pretraining.hinge_gradient` writes out; others take autograd's.
+One-layer models take the gradients that `iclab.pretraining.hinge.gradient` writes out; others take autograd's.
 """
 
 from __future__ import annotations
@@ -8,21 +8,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from dataclasses import asdict
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from iclab.errors import InputError
 from iclab.memory import memory_advice
+from iclab.pretraining.device import input_dim, trained_dtype
 from iclab.pretraining.failures import NonFiniteLossError
-from iclab.pretraining.hinge_gradient import ANALYTIC, hinge_gradient
-from iclab.pretraining.hinge_record import HingeRecord, HingeWindow
-from iclab.pretraining.hinge_settings import HingeSettings
-from iclab.pretraining.train_record import TrainProgress
-from iclab.pretraining.training_place import input_dim, trained_dtype
+from iclab.pretraining.hinge.gradient import ANALYTIC, hinge_gradient
+from iclab.pretraining.hinge.record import HingeRecord, HingeWindow
+from iclab.pretraining.record import TrainProgress
 from iclab.prompts import PromptDistribution, Prompts, Stream
 from iclab.prompts.distribution import check_distribution, sample_checked
+from iclab.prompts.stream import check_stream
+from iclab.settings.fields import with_changes
+from iclab.settings.hinge import HingeSettings
 
 Model = TypeVar("Model", bound=nn.Module)
 Gradients = dict[nn.Parameter, Tensor]
@@ -32,18 +35,11 @@ _AT_ONCE = 1 << 21  # numbers of the inputs that are drawn together: a batch alo
 def hinge_sgd(
     model: Model,
     prompts: PromptDistribution,
+    settings: HingeSettings | None = None,
     *,
     stream: Stream,
-    num_examples: int = 20,
-    steps: int = 8000,
-    batch_size: int = 64,
-    learning_rate: float = 0.02,
-    gate_learning_rate: float | None = None,
-    num_queries: int = 1,
-    log_every: int = 100,
-    until_loss: float | None = None,
-    gradients: str = "auto",
     progress: Callable[[TrainProgress], None] | None = None,
+    **changes: Any,
 ) -> tuple[Model, HingeRecord]:
     """Pretrain ``model`` in place by plain SGD on ``mean max(0, 1 - zF)``, and return it with a record.
 
@@ -54,38 +50,20 @@ def hinge_sgd(
     Args:
         model: with ``forward(prompts) -> (B, Q)`` and ``input_dim``; where it has ``gate_parameters()``, those weights
             take ``gate_learning_rate``.
-        prompts: the law of prompts.
+        prompts: the prompt distribution.
+        settings: what the result depends on beside the model, the prompts and the stream; see `HingeSettings`.
         stream: of all randomness.
-        num_examples: N.
-        steps: steps of gradient descent, at most.
-        batch_size: B, prompts of a step.
-        learning_rate: step size; the paper asks for at most 1.
-        gate_learning_rate: step size of the weights in gates; ``None`` is ten times ``learning_rate``, which brings
-            about the suppression of outliers sooner. The paper's single step size is ``learning_rate`` again.
-        num_queries: Q, queries of each prompt.
-        log_every: steps of a window of the record.
-        until_loss: stop after the first window whose mean loss is at most this.
-        gradients: ``auto`` (written out where they are known) or ``autograd``. They agree to rounding.
         progress: called with a `TrainProgress` after every window. The model is then as it is after that step, so it
             can be looked at.
+        changes: fields of `HingeSettings`, in place of ``settings`` or over them.
 
     Raises:
         InputError: before any step, for arguments out of range, and for labels of queries other than +1 and -1; later
             where memory does not suffice.
         NonFiniteLossError: where an output stops being finite, with the step.
     """
-    settings = HingeSettings(
-        stream=stream,
-        num_examples=num_examples,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        gate_learning_rate=gate_learning_rate,
-        num_queries=num_queries,
-        log_every=log_every,
-        until_loss=until_loss,
-        gradients=gradients,
-    )
+    settings = with_changes(HingeSettings, settings, changes, "hinge_sgd")
+    check_stream(stream)
     check_distribution(prompts)
     if input_dim(model) != prompts.ambient_dim:
         raise InputError(
@@ -93,19 +71,20 @@ def hinge_sgd(
             "expected the same"
         )
     trained_dtype(model)
-    analytic = gradients == "auto" and type(model) in ANALYTIC
+    analytic = settings.gradients == "auto" and type(model) in ANALYTIC
     take = _analytic if analytic else _autograd
-    rates, windows, margins = settings.rates(model), list[HingeWindow](), list[Tensor]()
+    rates, windows, margins = _rates(model, settings), list[HingeWindow](), list[Tensor]()
     begun, step = time.monotonic(), 0
-    advice = f"lower batch_size ({batch_size}) or num_examples ({num_examples})"
+    steps, learning_rate = settings.steps, settings.learning_rate
+    advice = f"lower batch_size ({settings.batch_size}) or num_examples ({settings.num_examples})"
     with memory_advice(f"training {type(model).__name__}", next(model.parameters()).device, advice):
-        for step, batch in enumerate(_batches(model, prompts, settings), start=1):
+        for step, batch in enumerate(_batches(model, prompts, settings, stream.child("train")), start=1):
             outputs, slopes = take(model, batch)
             if not math.isfinite(float(outputs.sum())):
                 raise _failure(step, outputs, batch, slopes, learning_rate)
             _descend(rates, slopes)
             margins.append(outputs * batch.query_labels)
-            if step % log_every and step < steps:
+            if step % settings.log_every and step < steps:
                 continue
             windows.append(HingeWindow.measure(step, torch.cat(margins).cpu()))
             margins.clear()
@@ -113,19 +92,49 @@ def hinge_sgd(
                 elapsed = time.monotonic() - begun
                 left = elapsed * (steps - step) / step
                 progress(TrainProgress(step, steps, windows[-1].loss, learning_rate, elapsed, left))
-            if until_loss is not None and windows[-1].loss <= until_loss:
+            if settings.until_loss is not None and windows[-1].loss <= settings.until_loss:
                 break
-    method = "analytic" if analytic else "autograd"
-    return model, HingeRecord(tuple(windows), step, time.monotonic() - begun, method, settings.describe(model))
+    return model, HingeRecord(
+        settings=_describe(model, settings, stream),
+        seconds=time.monotonic() - begun,
+        windows=tuple(windows),
+        steps=step,
+        gradients="analytic" if analytic else "autograd",
+    )
 
 
-def _batches(model: nn.Module, prompts: PromptDistribution, settings: HingeSettings) -> Iterator[Prompts]:
+def _rates(model: nn.Module, settings: HingeSettings) -> dict[nn.Parameter, float]:
+    """The step size of each trained weight."""
+    gates = {id(parameter) for parameter in _gate_parameters(model)}
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return {p: settings.gate_rate if id(p) in gates else settings.learning_rate for p in trained}
+
+
+def _gate_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Weights inside gates, where a model says which they are."""
+    listed = getattr(model, "gate_parameters", None)
+    return list(listed()) if callable(listed) else []
+
+
+def _describe(model: nn.Module, settings: HingeSettings, stream: Stream) -> dict[str, Any]:
+    own = getattr(model, "settings", None)
+    return {
+        "stream": asdict(stream),
+        **settings.asdict(),
+        "gate_learning_rate": settings.gate_rate if _gate_parameters(model) else None,
+        "model": type(model).__name__,
+        "model_settings": own() if callable(own) else {},
+    }
+
+
+def _batches(
+    model: nn.Module, prompts: PromptDistribution, settings: HingeSettings, stream: Stream
+) -> Iterator[Prompts]:
     """The batch of each step, drawn for several steps at once where batches are small. That changes no number."""
     dtype, device = trained_dtype(model), next(model.parameters()).device
     num_examples, num_queries, rows = settings.num_examples, settings.num_queries, settings.batch_size
     size = rows * (num_examples + num_queries) * prompts.ambient_dim
     together = max(1, min(settings.steps, _AT_ONCE // size))
-    stream = settings.stream.child("train")
     for first in range(0, settings.steps, together):
         count = rows * min(together, settings.steps - first)
         drawn = sample_checked(prompts, stream, count, num_examples, num_queries, start=first * rows, dtype=dtype)

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from iclab.errors import InputError
 from iclab.models.weight_decay import parameter_groups
-from iclab.pretraining.batches import MicroBatch
-from iclab.pretraining.distributed import World
-from iclab.pretraining.loss import labels_of, squared_errors
-from iclab.pretraining.train_settings import TrainSettings
-from iclab.prompts import Prompts
+from iclab.pretraining.trainer.batches import MicroBatch
+from iclab.pretraining.trainer.distributed import World
+from iclab.pretraining.trainer.loss import labels_of, squared_errors
+from iclab.prompts import Prompts, Stream
+from iclab.settings.train import TrainSettings
 
 
 class Optimisation:
@@ -21,7 +21,7 @@ class Optimisation:
 
     Args:
         model: the model; where it has ``parameter_groups(weight_decay)``, that says what is decayed.
-        settings: of the training.
+        settings, stream: of the training; what the model draws comes from the role ``model``.
         world: the processes.
         device: of the model.
         compile: whether the pass that is trained goes through ``torch.compile``.
@@ -31,7 +31,13 @@ class Optimisation:
     """
 
     def __init__(
-        self, model: nn.Module, settings: TrainSettings, world: World, device: torch.device, compile: bool
+        self,
+        model: nn.Module,
+        settings: TrainSettings,
+        stream: Stream,
+        world: World,
+        device: torch.device,
+        compile: bool,
     ) -> None:
         self.model, self.settings, self.world, self.device = model, settings, world, device
         predict = getattr(model, settings.loss_on, None)
@@ -43,7 +49,7 @@ class Optimisation:
         self._predict: Callable[[Prompts], Tensor] = torch.compile(predict) if compile else predict
         self._optimiser, self.names = _optimiser(model, settings)
         self._parameters = [p for group in self._optimiser.param_groups for p in group["params"]]
-        self._seeds = settings.stream.child("model")
+        self._seeds = stream.child("model")
         self.random: bool | None = None
         """Whether the model drew random numbers, as dropout does, in the first step; ``None`` before that."""
 
@@ -97,12 +103,12 @@ class Optimisation:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` returned."""
-        places = {name: index for index, name in enumerate(self.names)}
+        positions = {name: index for index, name in enumerate(self.names)}
         entries: dict[int, dict[str, Tensor]] = {}
         for label, value in state.items():
             key, _, name = label.partition("/")
             # A copy of its own: torch takes the given tensor where it needs no conversion, and a file's are unaligned.
-            entries.setdefault(places[name], {})[key] = value.clone()
+            entries.setdefault(positions[name], {})[key] = value.clone()
         whole = self._optimiser.state_dict()
         self._optimiser.load_state_dict({"state": entries, "param_groups": whole["param_groups"]})
 

@@ -1,0 +1,1 @@
+"""Plain SGD on the hinge loss (arXiv 2510.00399)."""
