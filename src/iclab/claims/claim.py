@@ -120,16 +120,13 @@ class Estimate:
             scale: multiplies the number and its interval: 100 for per cent.
             **settings: further attributes.
         """
-        row = hasattr(found, "index") and hasattr(found, "iloc")
-        numbers = found if row else {**vars(found), "num_seeds": found.num_seeds}  # type: ignore[union-attr]
-        low, high = scale * float(numbers["low"]), scale * float(numbers["high"])
-        level = float(numbers.get("level", math.nan))  # type: ignore[union-attr]
-        found_interval = Interval(low, high, level, str(numbers["interval"])) if low <= high else None
+        low, high = scale * float(found.low), scale * float(found.high)
+        level = float(getattr(found, "level", math.nan))
         return cls(
-            scale * float(numbers["value"]),
-            found_interval,
-            int(numbers["num_seeds"]),
-            int(numbers["num_prompts"]),
+            scale * float(found.value),
+            Interval(low, high, level, str(found.interval)) if low <= high else None,
+            int(found.num_seeds),
+            int(found.num_prompts),
             **settings,
         )
 
@@ -217,14 +214,14 @@ def from_json(content: Sequence[Mapping[str, Any]]) -> list[ClaimResult]:
 
 def _result(entry: dict[str, Any]) -> ClaimResult:
     size = entry["size_that_could_decide"]
-    parsed = {
+    parsed: dict[str, Any] = {
         "claim": Claim(**entry["claim"] | {"conditions": tuple(entry["claim"]["conditions"])}),
         "estimates": tuple(Estimate(**e | {"interval": _interval(e["interval"])}) for e in entry["estimates"]),
         "rules": tuple(Rule(**rule) for rule in entry["rules"]),
         "size_that_could_decide": Size(**size) if size else None,
         "remarks": tuple(entry["remarks"]),
     }
-    return ClaimResult(**entry | parsed)
+    return ClaimResult(**{**entry, **parsed})
 
 
 def _interval(entry: dict[str, Any] | None) -> Interval | None:

@@ -112,7 +112,8 @@ def _lead(result: ClaimResult, *where: str) -> str:
 def _body(result: ClaimResult) -> str:
     basis = basis_text(result.estimates)
     said = f"{_numbers(result)}{f' ({basis})' if basis else ''}. " if result.estimates else ""
-    return " ".join(filter(None, [f"{said}{reason_text(result)}", *result.remarks]))
+    parts = [f"{said}{reason_text(result)}", *result.remarks]
+    return " ".join(part for part in parts if part)
 
 
 def _numbers(result: ClaimResult) -> str:

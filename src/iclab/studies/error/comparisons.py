@@ -11,7 +11,7 @@ from iclab.errors import InputError
 from iclab.experiments.roles import Role
 from iclab.results.grid_points import GridPoint
 from iclab.results.page import Table
-from iclab.results.wording import basis, basis_of_each, by_learner, number, quantity, span, spread
+from iclab.results.wording import basis, basis_of_each, by_learner, difference, quantity, span, spread
 from iclab.studies.error.names import ZERO
 
 if TYPE_CHECKING:
@@ -131,9 +131,13 @@ def _one(model: str, c: Comparison, rests: str) -> str:
     at = f"{c.point.prefix}at N = {c.num_examples}"
     at = at[0].upper() + at[1:]
     if c.judged:
-        return f"{at}, {model} {_WORDS[c.relation]} {c.rival}: {errors}; paired difference {gap_text(c.gap)} ({rests})."
+        return (
+            f"{at}, {model} {_WORDS[c.relation]} {c.rival}: {errors}; paired difference {difference(c.gap)} ({rests})."
+        )
     seeds = "on this seed" if c.gap.num_seeds == 1 else f"on these {span([c.gap.num_seeds], 'seed')}"
-    return f"{at}, {seeds}: {model} against {c.rival}, {errors}; paired difference {gap_text(c.gap)} ({rests}). {_FEW}."
+    return (
+        f"{at}, {seeds}: {model} against {c.rival}, {errors}; paired difference {difference(c.gap)} ({rests}). {_FEW}."
+    )
 
 
 def paired_table(comparisons: Sequence[Comparison]) -> list[Table]:
@@ -147,7 +151,7 @@ def paired_table(comparisons: Sequence[Comparison]) -> list[Table]:
             c.num_examples,
             quantity(c.model_row),
             quantity(c.rival_row),
-            gap_text(c.gap),
+            difference(c.gap),
             basis(c.model_row),
         ]
         for c in comparisons
@@ -158,10 +162,3 @@ def paired_table(comparisons: Sequence[Comparison]) -> list[Table]:
     )
     columns = ["prompts", "rival", "N", "model", "rival's error", "model minus rival, paired", "rests on"]
     return [Table("paired", caption, columns, rows)]
-
-
-def gap_text(gap: Difference) -> str:
-    """``-0.1 (-0.15 to -0.05)``; without an interval where one seed gave one number."""
-    if gap.low != gap.low:
-        return number(gap.value)
-    return f"{number(gap.value)} ({number(gap.low)} to {number(gap.high)})"

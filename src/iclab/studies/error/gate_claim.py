@@ -27,7 +27,7 @@ def gate_claim(pair: Comparison) -> ClaimResult | None:
     model, rival = (_section(config, name) for name in (pair.model, pair.rival))
     if not _is_ungated(rival):
         return None
-    more, helps = _differences(model, rival), gate_can_help(config["prompts"]["link"])
+    more, helps = _differences(model, rival), _helps(config["prompts"])
     remarks = [f"At N = {pair.num_examples}."]
     if more:
         remarks.append(f"They differ in {more}.")
@@ -63,6 +63,11 @@ def gate_can_help(link: Any) -> Literal["yes", "no", "undecided"]:
         return "undecided"
     inf = float("inf")
     return "yes" if (inf if ge.value is None else ge.value) < (inf if ie.value is None else ie.value) else "no"
+
+
+def _helps(prompts: dict[str, Any]) -> str:
+    """As `gate_can_help`; ``no`` for prompts without a link."""
+    return gate_can_help(prompts["link"]) if "link" in prompts else "no"
 
 
 def _section(config: dict, learner: str) -> dict:

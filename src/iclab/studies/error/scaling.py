@@ -19,7 +19,7 @@ from iclab.results.crossing_words import (
 )
 from iclab.results.grid_points import SHORT_NAMES, GridPoint, capped, column_of, grid_points
 from iclab.results.page import Figure, Panel, Table
-from iclab.results.wording import by_learner, span, text
+from iclab.results.wording import by_learner, format_setting, span
 from iclab.studies.error.names import ZERO
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _slope_cells(found: CrossingSlope | None) -> list[str]:
     if found is None:
         return ["no seed in common", "", ""]
     exponent = "too few points" if found.slope is None else slope_text(found.slope)
-    return [exponent, ", ".join(map(text, found.used)), bound_text(found)]
+    return [exponent, ", ".join(map(format_setting, found.used)), bound_text(found)]
 
 
 def _claim(
@@ -120,7 +120,7 @@ def _claim(
         seeds, values = span([found.num_seeds], "seed"), f"{len(found.used)} of {len(reached)} values of {short}"
         remarks.append(f"It was measured for all of {seeds} at {values}, too few for an exponent.")
     else:
-        remarks.append(f"Measured at {short} = {', '.join(map(text, found.used))}.")
+        remarks.append(f"Measured at {short} = {', '.join(map(format_setting, found.used))}.")
         estimates = [Estimate.of_slope(found.slope, found.num_seeds)]
     if found is not None and found.left_out:
         remarks.append(f"Left out: {bound_text(found)}.")

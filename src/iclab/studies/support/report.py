@@ -99,7 +99,8 @@ def summarise(results: Results) -> Report:
 
 
 def gains(point: GridPoint) -> list[Gain]:
-    """Each gate against no gate at one grid point; ``point.rows`` has a row a seed. None where one of them is missing."""
+    """Compare each gate with no gate at one grid point, of which ``point.rows`` has a row a seed; nothing where one of
+    them is missing."""
     from iclab.evaluation import interval
 
     tables = {
