@@ -43,10 +43,10 @@ def run_cell(config):
     "deeper/helper.py": "def value(seed):\n    return 3.5 + seed\n",
     "deeper/kernel.c": "int f(void) { return 1; }\n",
     "report.py": """
-from iclab.results.page import Finding, Reading
+from iclab.results.page import Report
 CAPTION = "first words"
 def summarise(results):
-    return Reading(findings=[Finding(CAPTION)])
+    return Report(notes=[CAPTION])
 """,
 }
 

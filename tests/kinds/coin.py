@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from iclab.claims.claim import Claim, ClaimResult, Estimate
+from iclab.claims.rules import judge
 from iclab.errors import InputError
 from iclab.experiments.kind import Config, ExperimentKind
-from iclab.results.page import Figure, Finding, Panel, Reading, Series, Table
+from iclab.results.page import Figure, Panel, Report, Series, Table
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
@@ -114,17 +116,26 @@ def _cause(trouble: Trouble) -> None:
             sys.stdout.flush()
 
 
-def summarise(results: Results) -> Reading:
+FAIR = Claim("coin", "the mean of many throws is near the bias", "tests", "squared error", "<", 0.5)
+
+
+def fairness(results: Results) -> ClaimResult:
+    row = results.select(metric="squared_error", learner="mean").iloc[-1]
+    return judge(FAIR, Estimate.of(row), at=f"bias = {results.experiment['config']['coin']['bias']:g}")
+
+
+def summarise(results: Results) -> Report:
     how = results.experiment["config"]["trouble"]["how"]
     if how == "read":
         raise KeyError("the coin\nthat nobody threw")
     if how == "draw":
         panel = Panel("", "x", "y", [Series("too short", [1.0, 2.0], [1.0])])
-        return Reading(figures=[Figure("broken", "", [panel])])
+        return Report(figures=[Figure("broken", "", [panel])])
     table = results.select(metric="squared_error")
     rows = [[str(r["learner"]), int(r["num_examples"]), float(r["value"])] for r in table.to_dict("records")]
-    return Reading(
-        findings=[Finding(f"{len(rows)} errors were measured.")],
+    return Report(
+        claims=[fairness(results)],
+        notes=[f"{len(rows)} errors were measured."],
         tables=[Table("errors", "Squared errors.", ["learner", "throws", "error"], rows)],
     )
 

@@ -16,10 +16,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from iclab.claims.claim import Claim, ClaimResult, Verdict
 from iclab.errors import InputError
 from iclab.experiments import registry
 from iclab.report import build_report, render_report
-from iclab.results.page import Figure, Finding, Panel, Reading, Series, Table
+from iclab.results.page import Figure, Panel, Report, Series, Table
 
 HOSTILE = (
     '<script>alert(\'x\')</script>" onload="alert(1)" </svg><img src=x onerror=alert(2)> {{ 7*7 }} $\\frac{1}{2$ =1+1'
@@ -32,13 +33,23 @@ MAMBA = Series(
     "Mamba", [64, 256, 1024], [0.5, 1 / 3, 0.1], [0.4, 0.3, 0.05], [0.6, 0.4, 0.2], [[0.5, 0.3, 0.1]], "model", "95 %"
 )
 THEORY = Series("theory", [64, 1024], [0.5, 0.1], role="theory")
-READING = Reading(
-    findings=[
-        Finding("The slope is −0.50, as claimed.", "agrees"),
-        Finding("It is not.", "disagrees"),
-        Finding("Too few seeds.", "undecided"),
-        Finding("All learners see the same prompts."),
+
+
+def claimed(sentence: str, verdict: Verdict, at: str = "") -> ClaimResult:
+    claim = Claim(sentence, sentence, "arXiv 2510.12026", "slope", "<", 1.0)
+    return ClaimResult(claim, verdict, "not measured", at=at)
+
+
+REPORT = Report(
+    claims=[
+        claimed("the slope is −0.50", "supported"),
+        claimed("it is not", "contradicted"),
+        claimed("seeds", "undecided"),
+        claimed("elsewhere", "not applicable"),
+        claimed("at many", "supported", "r = 2"),
+        claimed("at many", "contradicted", "r = 4"),
     ],
+    notes=["All learners see the same prompts."],
     figures=[
         Figure("error", "Error against N.", [
             Panel("r = 2", "N", "error", [MAMBA, THEORY], "log2", "log"),
@@ -47,7 +58,7 @@ READING = Reading(
         Figure("Error", "The same name in capitals.", [Panel("", "N", "y", [MAMBA])]),
     ],
     tables=[Table("slopes", "Slopes.", ["learner", "slope"], [["Mamba", -0.512345], ["ridge", None]])],
-    notes=["Seeds first, then prompts."],
+    methods=["Seeds first, then prompts."],
 )  # fmt: skip
 EXPERIMENT: dict[str, Any] = {
     "schema_version": 1,
@@ -122,8 +133,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "results.csv").write_text("cell,value\na,0.25\n")
     files = [folder / "results.csv", folder / "missing.csv"]
     assert (
-        render_report(READING, EXPERIMENT, ENVIRONMENT, folder, files, sampling={"seeds": "3"})
-        == folder / "report.html"
+        render_report(REPORT, EXPERIMENT, ENVIRONMENT, folder, files, sampling={"seeds": "3"}) == folder / "report.html"
     )
     return folder
 
@@ -141,8 +151,11 @@ def test_files(run: Path) -> None:
 
 def test_sections_findings_and_provenance(page: Page) -> None:
     text = page.text
-    order = ["Alignment", "What was asked", "How many examples?", "What was found", "✓ agrees The slope is −0.50",
-             "✗ disagrees It is not.", "? undecided Too few seeds.", "i information All learners", "Figures",
+    order = ["Alignment", "What was asked", "How many examples?", "What was found",
+             "✓ supported Claim 'the slope is −0.50'",
+             "✗ contradicted Claim 'it is not'", "? undecided Claim 'seeds'", "– not applicable Claim 'elsewhere'",
+             "? undecided Claim 'at many'", "✓ supported r = 2", "✗ contradicted r = 4",
+             "i note All learners", "Figures",
              "Figure 1. Error against N.", "Figure 2.", "Table 1. Slopes.", "−0.5123", "Notes", "Configuration",
              "prompts.link [0, 0, 1], tanh", "Provenance"]  # fmt: skip
     places = [text.index(words) for words in order]
@@ -151,7 +164,7 @@ def test_sections_findings_and_provenance(page: Page) -> None:
                   "machine lab", "threads 1", "command iclab run 'a b'", "memory 16 GB",
                   '"ambient_dim": 16'):  # fmt: skip
         assert words in text, words
-    assert "1 agrees, 1 disagrees, 1 undecided" in text
+    assert "1 supported, 1 contradicted, 2 undecided, 1 not applicable" in text
 
 
 def test_accessible_structure(page: Page) -> None:
@@ -206,7 +219,7 @@ def test_downloads_hold_the_data(page: Page) -> None:
 
 
 def test_equal_input_gives_equal_bytes(run: Path, tmp_path: Path) -> None:
-    render_report(READING, EXPERIMENT, ENVIRONMENT, tmp_path, [run / "results.csv"], sampling={"seeds": "3"})
+    render_report(REPORT, EXPERIMENT, ENVIRONMENT, tmp_path, [run / "results.csv"], sampling={"seeds": "3"})
     for path in (p for p in tmp_path.rglob("*") if p.is_file()):
         assert path.read_bytes() == (run / path.relative_to(tmp_path)).read_bytes(), path
 
@@ -214,8 +227,9 @@ def test_equal_input_gives_equal_bytes(run: Path, tmp_path: Path) -> None:
 def test_everything_is_escaped(tmp_path: Path) -> None:
     series = Series(HOSTILE, [1, 2], [1, 2], [0, 1], [2, 3], band=HOSTILE)
     axes = Panel(HOSTILE, HOSTILE, HOSTILE, [series], vertical=[(1, HOSTILE)], horizontal=[(1, HOSTILE)])
-    reading = Reading(
-        [Finding(HOSTILE, "agrees")],
+    report = Report(
+        [claimed(HOSTILE, "supported")],
+        [HOSTILE],
         [Figure(HOSTILE, HOSTILE, [axes, axes])],
         [Table(HOSTILE, HOSTILE, [HOSTILE, "n"], [[HOSTILE, 1]])],
         [HOSTILE],
@@ -223,7 +237,7 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
     experiment = dict.fromkeys(("experiment", "title", "question", "source", "scale", "run_id", "kind"), HOSTILE)
     experiment |= {"grid": {HOSTILE: [HOSTILE]}, "config": {HOSTILE: [HOSTILE, {"a": HOSTILE}]}}
     environment = {HOSTILE: HOSTILE, "git": {HOSTILE: [HOSTILE]}, "command": [HOSTILE]}
-    render_report(reading, experiment, environment, tmp_path, sampling={HOSTILE: HOSTILE})
+    render_report(report, experiment, environment, tmp_path, sampling={HOSTILE: HOSTILE})
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert not {"script", "img"} & {tag for tag, _ in page.elements}
     assert not [n for _, attributes in page.elements for n in attributes if n.startswith("on")]
@@ -239,30 +253,30 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
     assert rows[1][0] == HOSTILE
 
 
-def test_an_empty_reading_and_an_unknown_environment(tmp_path: Path) -> None:
-    render_report(Reading(), {}, {}, tmp_path / "new")
+def test_an_empty_report_and_an_unknown_environment(tmp_path: Path) -> None:
+    render_report(Report(), {}, {}, tmp_path / "new")
     page = Page((tmp_path / "new" / "report.html").read_text(encoding="utf-8"))
     assert "states no findings" in page.text
     assert not page.all("figure")
 
 
-def test_a_reading_of_tables_and_findings_alone(tmp_path: Path) -> None:
+def test_a_report_of_tables_and_claims_alone(tmp_path: Path) -> None:
     tables = [Table("t", "Slopes.", ["prompts", "learner", "slope"], [["", "Mamba", 1.0], [None, "ridge", None]])]
-    render_report(Reading([Finding("It is.", "agrees")], tables=tables), {}, {}, tmp_path)
+    render_report(Report([claimed("it is", "supported")], tables=tables), {}, {}, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "Figures" not in page.text
-    assert "✓ agrees It is." in page.text
+    assert "✓ supported Claim 'it is'" in page.text
     assert list((tmp_path / "figures").iterdir()) == []
     # The column without content is on the page's table no more, and in the download still.
     assert [th["scope"] for th in page.all("th")] == ["col", "col", "row", "row"]
     assert "learner slope Mamba 1.000 ridge –" in page.text
     assert page.downloads()["t.csv"] == "prompts,learner,slope\n,Mamba,1.0\n,ridge,\n"
-    render_report(Reading(tables=tables), {}, {}, tmp_path)
+    render_report(Report(tables=tables), {}, {}, tmp_path)
     assert "the tables below are its result" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_table_that_is_empty_throughout_keeps_its_columns(tmp_path: Path) -> None:
-    render_report(Reading(tables=[Table("t", "", ["a", "b"], [["", None]])]), {}, {}, tmp_path)
+    render_report(Report(tables=[Table("t", "", ["a", "b"], [["", None]])]), {}, {}, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "a b" in page.text
     assert len(page.all("th")) == 3
@@ -272,7 +286,7 @@ def test_tables_scroll_by_themselves_and_say_so(tmp_path: Path) -> None:
     def wide(columns: int, rows: int) -> Table:
         return Table("t", "", [f"c{i}" for i in range(columns)], [list(range(columns))] * rows)
 
-    render_report(Reading(tables=[wide(7, 31), wide(2, 30)]), {}, {}, tmp_path)
+    render_report(Report(tables=[wide(7, 31), wide(2, 30)]), {}, {}, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert [a["class"] for a in page.all("div") if a.get("role") == "region"] == ["scroll tall", "scroll"]
     assert page.text.count("Scroll the table sideways") == 1
@@ -291,7 +305,7 @@ STRANGE: dict[str, Any] = {
     {"seconds": -1.0, "memory_bytes": None, "previous": None, "command": {"a": 1}},
 ])  # fmt: skip
 def test_an_environment_of_unknown_form_is_shown_as_it_is(changes: dict[str, Any], tmp_path: Path) -> None:
-    render_report(READING, EXPERIMENT, {**STRANGE, **changes}, tmp_path)
+    render_report(REPORT, EXPERIMENT, {**STRANGE, **changes}, tmp_path)
     text = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
     assert "numbers: a [{b: inf}, –, inf]" in text
     assert "flag yes" in text
@@ -303,18 +317,18 @@ def test_an_environment_of_unknown_form_is_shown_as_it_is(changes: dict[str, Any
 def test_exact_results_name_no_seeds_and_no_prompts(tmp_path: Path) -> None:
     exact = pd.DataFrame({"num_seeds": [1], "num_prompts": [0], "interval": ["exact"], "level": [float("nan")]})
     found = SimpleNamespace(experiment=EXPERIMENT, summary=exact, num_cells=2, num_finished=2)
-    text = Page(build_report(found, tmp_path, Reading()).read_text(encoding="utf-8")).text  # type: ignore[arg-type]
+    text = Page(build_report(found, tmp_path, Report()).read_text(encoding="utf-8")).text  # type: ignore[arg-type]
     assert "Exact: computed without sampling" in text
     assert "seeds" not in text.partition("Configuration")[0]
     assert "prompts per value" not in text
 
 
-def test_a_reading_that_cannot_be_drawn_changes_nothing(tmp_path: Path) -> None:
-    reading = Reading(figures=[Figure("f", "", [Panel("", "", "", [Series("a", [1], [])])])])
+def test_a_report_that_cannot_be_drawn_changes_nothing(tmp_path: Path) -> None:
+    report = Report(figures=[Figure("f", "", [Panel("", "", "", [Series("a", [1], [])])])])
     with pytest.raises(InputError, match="expected equal lengths"):
-        render_report(reading, {}, {}, tmp_path)
+        render_report(report, {}, {}, tmp_path)
     with pytest.raises(InputError, match="row 1 of table 't' has 1 cells"):
-        render_report(Reading(tables=[Table("t", "", ["a", "b"], [[1]])]), {}, {}, tmp_path)
+        render_report(Report(tables=[Table("t", "", ["a", "b"], [[1]])]), {}, {}, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -331,11 +345,12 @@ def test_build_report_reads_the_kind_and_the_run_folder(tmp_path: Path, monkeypa
 
     def load_kind(name: str) -> Any:
         asked.append(name)
-        return SimpleNamespace(summarise=lambda got: Reading([Finding(f"{got.num_finished} cells were read.")]))
+        return SimpleNamespace(summarise=lambda got: Report(notes=[f"{got.num_finished} cells were read."]))
 
     monkeypatch.setattr(registry, "load_kind", load_kind)
     (tmp_path / "environment.json").write_text(json.dumps(ENVIRONMENT))
     (tmp_path / "summary.csv").write_text("a\n1\n")
+    (tmp_path / "claims.json").write_text("[]\n")
     text = Page(build_report(results(2), tmp_path).read_text(encoding="utf-8")).text
     assert asked == ["alignment"]
     assert "2 cells were read." in text
@@ -343,7 +358,7 @@ def test_build_report_reads_the_kind_and_the_run_folder(tmp_path: Path, monkeypa
     assert text.count("Range (2 to 3 seeds): the smallest and the largest seed") == 1
     assert "prompts per value 512 to 1024" in text
     assert "cpu EPYC" in text
-    assert "All numbers: summary.csv" in text
+    assert "All numbers: summary.csv claims.json" in text
     assert "Only" not in text
 
     (tmp_path / "environment.json").write_text("{broken")

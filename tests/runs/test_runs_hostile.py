@@ -21,7 +21,7 @@ from iclab.runs.run import Outcome, run_experiment
 KIND = """
 import os, subprocess, sys, time
 from iclab.experiments.kind import Config, ExperimentKind
-from iclab.results.page import Finding, Reading
+from iclab.results.page import Report
 
 class HostileConfig(Config):
     seed: int = 0
@@ -104,7 +104,7 @@ def seconds(config):
 FORECAST = 1.0
 
 def read(results):
-    return Reading(findings=[Finding(f"{results.num_finished} cells.")])
+    return Report(notes=[f"{results.num_finished} cells."])
 
 KIND = ExperimentKind(HostileConfig, run_cell, seconds, read)
 """

@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from iclab.results.page import Finding
+from iclab.claims.claim import ClaimResult, Size
+from iclab.claims.oh2025 import CONTEXT_IN_D, CONTEXT_IN_R, SHARP
 from iclab.results.results import Results
 from iclab.studies.error.scaling import scaling
 
@@ -30,17 +31,16 @@ def _results(needed: dict[int, float], axis: str = "ambient_dim", seeds: int = 5
 
 
 def _read(needed: dict[int, float], axis: str = "ambient_dim", seeds: int = 5):
-    (figure,), (table,), findings = scaling(_results(needed, axis, seeds), [axis], {"Mamba": "model"})
-    (finding,) = findings
-    assert isinstance(finding, Finding)
+    (figure,), (table,), (found,) = scaling(_results(needed, axis, seeds), [axis], {"Mamba": "model"})
+    assert isinstance(found, ClaimResult)
     (row,) = [row for row in table.rows if row[2] == "0.5"]
-    return figure, row, finding
+    return figure, row, found
 
 
 def test_two_curves_below_the_target_from_the_start_are_no_flat_law():
-    figure, row, finding = _read({16: 10.0, 32: 10.0})
-    assert finding.verdict == "information"
-    assert "measured for all of 5 seeds at 0 of 2 values of d, too few for an exponent" in finding.text
+    figure, row, found = _read({16: 10.0, 32: 10.0})
+    assert (found.claim, found.verdict, found.reason) == (CONTEXT_IN_D, "undecided", "not measured")
+    assert any("for all of 5 seeds at 0 of 2 values of d, too few for an exponent" in r for r in found.remarks)
     assert row[4:6] == ["too few points", ""]
     assert row[7] == "16: <= 32 (5 of 5 seeds); 32: <= 32 (5 of 5 seeds)"
     (curve,) = figure.panels[1].series
@@ -48,21 +48,28 @@ def test_two_curves_below_the_target_from_the_start_are_no_flat_law():
 
 
 def test_two_measured_values_are_no_verdict_and_three_are_one():
-    assert _read({16: 100.0, 32: 100.0})[2].verdict == "information"
-    assert _read({16: 100.0, 32: 100.0, 64: 100.0})[2].verdict == "agrees"
-    assert _read({16: 100.0, 32: 200.0, 64: 400.0})[2].verdict == "disagrees"
-    assert _read({16: 100.0, 32: 100.0, 64: 100.0}, seeds=4)[2].verdict == "information"
+    two = _read({16: 100.0, 32: 100.0})[2]
+    assert (two.verdict, two.reason, two.size_that_could_decide) == ("undecided", "few values", Size(values=3))
+    assert _read({16: 100.0, 32: 100.0, 64: 100.0})[2].verdict == "supported"
+    steep = _read({16: 100.0, 32: 200.0, 64: 400.0})[2]
+    assert (steep.verdict, steep.seeds) == ("contradicted", 5)
+    assert steep.estimate is not None
+    assert steep.estimate.value == pytest.approx(1.0)
+    few = _read({16: 100.0, 32: 100.0, 64: 100.0}, seeds=4)[2]
+    assert (few.verdict, few.reason, few.size_that_could_decide) == ("undecided", "few seeds", Size(seeds=5))
 
 
 def test_a_hidden_small_end_is_left_out_and_bounds_the_exponent():
     # N = 8, 64, 512: a law r^3 of which the first value lies below the shortest length.
-    _, row, finding = _read({2: 8.0, 4: 64.0, 8: 512.0}, "intrinsic_dim")
+    _, row, found = _read({2: 8.0, 4: 64.0, 8: 512.0}, "intrinsic_dim")
     assert str(row[4]).startswith("3 (3 to 3, seeds)")
     assert row[5] == "4, 8"
     # Through the bound 32 the slope is log(512 * 1.02 / 32) / log 4.
     assert row[6] == "2 (some crossing is a bound); over all values the slope is at least 2.01"
-    assert "left out: 2 (some crossing is a bound)" in finding.text
-    assert finding.verdict == "information"
+    assert any("Left out: 2 (some crossing is a bound)" in remark for remark in found.remarks)
+    assert (found.claim, found.verdict, found.condition) == (CONTEXT_IN_R, "not applicable", SHARP)
+    assert found.estimate is not None
+    assert found.estimate.value == pytest.approx(3.0)
 
 
 def test_a_hidden_large_end_is_left_out_and_bounds_the_exponent():
@@ -73,6 +80,6 @@ def test_a_hidden_large_end_is_left_out_and_bounds_the_exponent():
 
 
 @pytest.mark.parametrize("seeds", [1, 5])
-def test_every_crossing_is_told(seeds):
+def test_every_crossing_is_in_the_table(seeds):
     _, row, _ = _read({2: 40.0, 4: 80.0}, "intrinsic_dim", seeds)
     assert row[7] == ("2: 40; 4: 80" if seeds == 1 else "2: 40.8; 4: 81.6")

@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
+from iclab.claims.claim import Size
+from iclab.claims.li2025 import SLOPES
+from iclab.claims.rules import INTERVAL, SEEDS, SLOPE
 from iclab.experiments.sections.outliers import AttentionLearner, HingeTraining, OutlierPromptsSection
 from iclab.models import AttentionStack, GatedLinearAttention
 from iclab.prompts import OutlierClassification, Stream
@@ -135,13 +138,22 @@ def synthetic(power: float, missed: bool = False, seeds: int = 5, depth: int = 1
 
 @pytest.mark.parametrize(
     ("power", "seeds", "verdict"),
-    [(1.0, 5, "agrees"), (0.9, 5, "agrees"), (1.25, 5, "undecided"), (2.0, 5, "disagrees"), (1.0, 4, "information")],
+    [
+        (1.0, 5, "supported"),
+        (0.9, 5, "supported"),
+        (1.25, 5, "undecided"),
+        (2.0, 5, "contradicted"),
+        (1.0, 4, "undecided"),
+    ],
 )
 def test_a_slope_is_judged_against_the_claim(power: float, seeds: int, verdict: str):
-    (finding,), (figure,), (slopes, steps), _ = convergence([synthetic(power, seeds=seeds)])
-    assert finding.verdict == verdict
-    assert f"slope {power:g} " in finding.text
-    assert "claimed 1 " in finding.text
+    report = convergence([synthetic(power, seeds=seeds)])
+    (found,), (figure,), (slopes, steps) = report.claims, report.figures, report.tables
+    assert (found.claim, found.verdict, found.seeds) == (SLOPES["gated"]["relevant"], verdict, seeds)
+    assert found.estimate is not None
+    assert found.estimate.value == pytest.approx(power, abs=1e-3)
+    assert (found.claim.threshold, found.claim.tolerance) == (1.0, 0.25)
+    assert found.rules == (SEEDS, INTERVAL, SLOPE)
     assert slopes.rows[0][4].startswith(f"{power:g} (")  # type: ignore[union-attr]
     assert len(steps.rows) == 3
     assert steps.rows[0][6] == f"{100 * 3**power * 64:.3g}"
@@ -170,16 +182,17 @@ def test_ratios_of_steps_are_taken_seed_by_seed():
         "fast": AttentionLearner(),
         "other start": AttentionLearner(start=0.1, training=ONE_STEP_SIZE),
     }
-    (finding,) = step_ratios("", 0.5, pd.DataFrame(rows), learners)
-    assert ": 12.5 (10 to 15) at l_tr = 10, 1.25 times l_tr; 20 (20 to 20) at l_tr = 20, 1 times l_tr" in finding.text
-    assert "2 seeds" in finding.text
+    (note,) = step_ratios("", 0.5, pd.DataFrame(rows), learners)
+    assert ": 12.5 (10 to 15) at l_tr = 10, 1.25 times l_tr; 20 (20 to 20) at l_tr = 20, 1 times l_tr" in note
+    assert "2 seeds" in note
 
 
 def test_a_level_that_a_seed_missed_is_named_and_left_out():
-    (finding,), (figure,), (slopes, steps), _ = convergence([synthetic(1.0, missed=True)])
-    assert "over 2 values" in finding.text
-    assert finding.verdict == "information"
-    assert "Fewer than 3 measured values: no verdict" in finding.text
+    report = convergence([synthetic(1.0, missed=True)])
+    (found,), (figure,), (slopes, steps) = report.claims, report.figures, report.tables
+    assert (found.verdict, found.reason, found.size_that_could_decide) == ("undecided", "few values", Size(values=3))
+    assert found.estimate is not None
+    assert found.estimate.values == 2
     # A seed that needs more steps than were taken raises the mean and, at the largest value, the slope.
     assert slopes.rows[0][-2:] == [2, "12 (some crossing is a bound); over all values the slope is at least 1"]
     assert steps.rows[2][5] == "> 1200 (1 of 5 seeds did not get there)"
@@ -189,24 +202,26 @@ def test_a_level_that_a_seed_missed_is_named_and_left_out():
 
 
 def test_steps_that_are_an_upper_bound_are_named_and_left_out():
-    (finding,), (figure,), (slopes, steps), (note,) = convergence([synthetic(1.0, early=50.0)])  # log_every is 100
-    assert "slope 0.999 (" in finding.text  # the spread of the last value is not even in logs
-    assert "over 2 values" in finding.text
-    assert finding.verdict == "information"
+    report = convergence([synthetic(1.0, early=50.0)])  # log_every is 100
+    (found,), (figure,), (slopes, steps) = report.claims, report.figures, report.tables
+    assert (found.verdict, found.reason) == ("undecided", "few values")
+    assert found.estimate is not None
+    assert found.estimate.values == 2
+    assert found.estimate.value == pytest.approx(0.999, abs=5e-4)  # the spread of the last value is not even in logs
     assert slopes.rows[0][-2] == 2
     assert "at least" in str(slopes.rows[0][-1])  # the true steps at the smallest value are fewer
     assert steps.rows[0][5:8] == ["<= 250 (1 of 5 seeds in the first window)", "", ""]
     measured, bound = figure.panels[0].series[:2]
     assert list(measured.x) == [6.0, 12.0]
     assert (list(bound.x), list(bound.y), list(bound.relations)) == ([3.0], [250.0], ["<="])
-    assert "Such points are left out of slopes" in note
-    (finding,), _, (slopes, _), _ = convergence([synthetic(1.0, early=51.0)])  # in the second window: a number
+    slopes, _ = convergence([synthetic(1.0, early=51.0)]).tables  # in the second window: a number
     assert slopes.rows[0][-2] == 3
 
 
 def test_a_stack_has_a_slope_and_no_claim():
-    findings, (figure,), (slopes, _), _ = convergence([synthetic(2.0, depth=2)])
-    assert findings == []
+    report = convergence([synthetic(2.0, depth=2)])
+    (figure,), (slopes, _) = report.figures, report.tables
+    assert report.claims == []
     assert slopes.rows[0][4].startswith("2 (")  # type: ignore[union-attr]
-    assert slopes.rows[0][5:7] == ["none", "no verdict"]
+    assert slopes.rows[0][5:7] == ["none", "not applicable"]
     assert len(figure.panels[0].series) == 1

@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
+from iclab.claims.claim import ClaimResult
+from iclab.claims.li2025 import ALL_SEEDS, DECAY, SUPPRESSED
+from iclab.results.grid_points import GridPoint
 from iclab.studies.outliers.gates.measure import clean_ranks, gate_measurements
-from iclab.studies.outliers.gates.report import _findings as gate_findings
+from iclab.studies.outliers.gates.report import Group, gate_claims
 
 
 def test_ranks_count_clean_examples_from_the_query():
@@ -62,16 +65,22 @@ def gate_rows(**numbers: tuple[float, int]) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def judged(rows: pd.DataFrame) -> list[ClaimResult]:
+    found = gate_claims(Group(GridPoint("", {}, rows, {}), "m", 2.0, rows))
+    assert [result.claim for result in found] == [SUPPRESSED, DECAY]
+    return found
+
+
 def test_what_gates_of_zero_leave_out_is_said():
     rows = gate_rows(mean_gate=(0.1, 5), outlier_ratio=(0.01, 5), over_bound=(0.0, 5))
-    suppressed, bound = gate_findings("m", rows, "")
-    assert (suppressed.verdict, bound.verdict) == ("agrees", "disagrees")
-    assert "has a mean of 0 at some rank, so that no decay is fitted" in bound.text
+    suppressed, bound = judged(rows)
+    assert (suppressed.verdict, bound.verdict) == ("supported", "contradicted")
+    assert any("so that no decay is fitted" in remark for remark in bound.remarks)
     rows = gate_rows(mean_gate=(0.1, 6), outlier_ratio=(0.01, 5), over_bound=(2.0, 6), decay=(0.7, 5))
-    some, bound = gate_findings("m", rows, "")
-    assert some.verdict == "information"
-    assert "In 1 seed there is no such ratio: no verdict." in some.text
-    assert bound.verdict == "agrees"
-    assert "q = 0.7 (0.63 to 0.77), none in 1 seed from" in bound.text
-    (nothing,) = gate_findings("m", gate_rows(mean_gate=(0.1, 5)), "")
-    assert "is 0 in float64: no verdict" in nothing.text
+    some, bound = judged(rows)
+    assert (some.verdict, some.condition) == ("not applicable", ALL_SEEDS)
+    assert "In 1 seed there is no such ratio." in some.remarks
+    assert bound.verdict == "supported"
+    assert any("q = 0.7 (0.63 to 0.77), none in 1 seed from" in remark for remark in bound.remarks)
+    for nothing in judged(gate_rows(mean_gate=(0.1, 5))):
+        assert (nothing.verdict, nothing.reason) == ("undecided", "not measured")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from iclab.studies.outliers.error.claims import MOST_PLACES, Judged, findings_of
 
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolved import resolve
@@ -14,7 +15,6 @@ from iclab.results.page import Finding, Reading
 from iclab.results.results import Results
 from iclab.results.tables import per_seed_table, summary_table
 from iclab.runs.storage import StoredCell
-from iclab.studies.outliers.error.claims import MOST_PLACES, Judged, findings_of
 from iclab.studies.outliers.error.config import OutlierErrorConfig
 from iclab.studies.outliers.error.fraction_claims import fraction_claims, tolerated, tolerated_text
 from iclab.studies.outliers.error.pairs import Term, combination

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from iclab.claims.rules import has_light_tail, judge_coverage
+from iclab.claims.coverage import COVERAGE, has_light_tail, judge_coverage
+from iclab.claims.oh2025 import MOMENTS, SEEN
+from iclab.claims.rules import SEEDS
 from iclab.errors import InputError
 from iclab.evaluation import alignment
 from iclab.models import OneLayerMamba
@@ -75,13 +77,15 @@ def test_a_sample_sees_a_tail_of_a_tenth_of_its_prompts():
 @pytest.mark.parametrize(
     ("points", "outside", "far", "seeds", "verdict"),
     [
-        (16, 2, 0, 5, "agrees"),  # 95 % of binomial draws at 5 % of 16 give at most 2
+        (16, 2, 0, 5, "supported"),  # 95 % of binomial draws at 5 % of 16 give at most 2
         (16, 3, 0, 5, "undecided"),
-        (16, 9, 0, 5, "disagrees"),
-        (16, 1, 1, 5, "disagrees"),
-        (16, 0, 0, 4, "information"),
-        (0, 0, 0, 5, "information"),
+        (16, 9, 0, 5, "contradicted"),
+        (16, 1, 1, 5, "contradicted"),
+        (16, 0, 0, 4, "undecided"),
+        (0, 0, 0, 5, "not applicable"),
     ],
 )
 def test_coverage_is_judged_by_one_rule(points, outside, far, seeds, verdict):
-    assert judge_coverage(points, outside, far, num_seeds=seeds).verdict == verdict
+    found = judge_coverage(MOMENTS, points, outside, far, num_seeds=seeds)
+    assert (found.verdict, found.rules) == (verdict, (SEEDS, COVERAGE))
+    assert found.condition == (SEEN if verdict == "not applicable" else "")

@@ -1,10 +1,13 @@
-"""When numbers give a verdict, and which: rules that summaries of all kinds share, as functions of numbers alone."""
+"""When numbers give a verdict, and which. Every verdict follows these rules, and names those that it followed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from iclab.results.page import Verdict
+from iclab.claims.claim import VERDICTS, Claim, ClaimResult, Estimate, Reason, Relation, Rule, Size, Verdict
 
 MIN_SEEDS = 5
 """Seeds that a verdict needs: fewer have no interval that says anything of other seeds."""
@@ -12,89 +15,230 @@ MIN_SEEDS = 5
 MIN_VALUES = 3
 """Measured values of the abscissa that a verdict about a slope needs: two points always lie on a line."""
 
-SLOPE_RULE = (
+MOST_SIZE = 100_000
+"""A larger number of seeds or prompts than this is not suggested: there the estimate lies on the threshold."""
+
+SEEDS = Rule(
+    "seeds",
+    f"A verdict needs at least {MIN_SEEDS} seeds: fewer have no interval that says anything of other seeds. Exact "
+    "numbers need none.",
+)
+INTERVAL = Rule(
+    "interval",
+    "A claim is supported where the whole 95 % interval satisfies its relation, contradicted where none of it does, "
+    "and undecided where the interval reaches over the threshold. Where no query at all was wrong, the upper end of an "
+    "error is 3 divided by the number of prompts. Seeds that could decide: the interval's half-width is taken to "
+    "shrink like one over the root of the number of seeds, around the same estimate.",
+)
+SLOPE = Rule(
+    "slope",
     f"A slope is judged where it rests on at least {MIN_VALUES} values of the abscissa at which every seed's crossing "
-    f"was measured, and on at least {MIN_SEEDS} seeds: it agrees where its whole 95 % interval lies within the "
-    "tolerance of the claimed one, disagrees where all of it lies farther off, and is undecided otherwise. A crossing "
-    "outside the measured range is a bound and enters no slope."
+    "was measured. A crossing outside the measured range is a bound and enters no slope.",
+)
+EXACT = Rule("exact", "Exact numbers are compared as they are, without interval.")
+EVERY = Rule(
+    "every number",
+    "A claim about several numbers is supported where each is, contradicted where one is, and undecided otherwise; "
+    "each is judged by its own 95 % interval, which is not widened for their number.",
+)
+GRID = Rule(
+    "grid points",
+    "A claim is judged at each grid point by itself; nothing is averaged over settings. Over all of them it is "
+    "supported where it is at each, contradicted where it is at each, and undecided otherwise. Grid points at which it "
+    "is not applicable do not count.",
 )
 
 
-MOST_TAIL = 0.1
-"""Relative variance of a simulated energy, from rare examples alone and for one seed, above which its interval is not
-judged: with 0.1 its relative standard error is a third."""
+def judge(
+    claim: Claim,
+    estimates: Estimate | Sequence[Estimate],
+    *,
+    subject: str = "",
+    at: str = "",
+    settings: Mapping[str, Any] | None = None,
+    unmet: str = "",
+    too_little: bool = False,
+    remarks: Sequence[str] = (),
+) -> ClaimResult:
+    """Judge a claim by numbers, all of which have to satisfy its relation.
 
-CHANCE = 0.05
-"""Of a point to lie outside its interval, and of a verdict "disagrees" by chance."""
+    Args:
+        claim: what is claimed.
+        estimates: one number or several; none at all is ``undecided``.
+        subject, at, settings, remarks: as in `ClaimResult`.
+        unmet: the condition of the claim that fails here, if one does: the claim is not applicable then.
+        too_little: the numbers are too easy a part of the claim to support it.
 
-COVERAGE_RULE = (
-    "A count of exact values inside simulated intervals is judged where all points have at least "
-    f"{MIN_SEEDS} seeds. It agrees if no more values lie outside their 95 % intervals than 95 % of binomial draws at "
-    "5 % would put there; it disagrees if more than half do (chance at most 10 %, however the points depend on each "
-    "other), or if one lies outside its interval widened for the number of points (Bonferroni, with Student's "
-    "quantiles); between these it is undecided. A point enters the count only where the fourth moments of its energy "
-    f"exist and its sample can see them: theory's tail ratio is at most {MOST_TAIL:g} of the number of prompts of a "
-    "seed."
-)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A verdict and the rule that made it, in words; the verdict is ``information`` where there is none."""
-
-    verdict: Verdict
-    rule: str
-
-
-def judge_slope(
-    low: float, high: float, claimed: float, tolerance: float, *, num_values: int, num_seeds: int
-) -> Judgement:
-    """Judge the interval ``[low, high]`` of a slope that rests on ``num_values`` measured values of the abscissa."""
-    if num_seeds < MIN_SEEDS:
-        return Judgement("information", f"Fewer than {MIN_SEEDS} seeds: no verdict.")
-    if num_values < MIN_VALUES:
-        return Judgement("information", f"Fewer than {MIN_VALUES} measured values: no verdict.")
-    if not low <= high:
-        return Judgement("information", "No interval: no verdict.")
-    if max(claimed - low, high - claimed) <= tolerance:
-        return Judgement("agrees", f"The whole interval lies within {tolerance:g} of {claimed:g}.")
-    if low > claimed + tolerance or high < claimed - tolerance:
-        return Judgement("disagrees", f"The whole interval lies farther than {tolerance:g} from {claimed:g}.")
-    return Judgement("undecided", f"The interval lies partly within {tolerance:g} of {claimed:g}.")
-
-
-def has_light_tail(tail_ratio: float, num_prompts: int) -> bool:
-    """Whether an interval of an energy over ``num_prompts`` may be judged; see `iclab.theory.tail_ratio`.
-    Not where the ratio is infinite or NaN."""
-    return tail_ratio <= MOST_TAIL * num_prompts
-
-
-def allowed_outside(points: int) -> int:
-    """How many of ``points`` may lie outside 95 % intervals: the 95 % quantile of the binomial."""
-    from scipy.stats import binom
-
-    return int(binom.ppf(1 - CHANCE, points, CHANCE))
-
-
-def widening(points: int, num_seeds: int) -> float:
-    """How much wider Student's interval over seeds is when 5 % is divided among all points."""
-    from scipy.stats import t as student_t
-
-    wide, narrow = (student_t.isf(tail, num_seeds - 1) for tail in (CHANCE / 2 / points, CHANCE / 2))
-    return float(wide / narrow)
+    Returns:
+        The verdict with the rules that it followed.
+    """
+    numbers = (estimates,) if isinstance(estimates, Estimate) else tuple(estimates)
+    found = ClaimResult(
+        claim,
+        "not applicable" if unmet else "undecided",
+        "condition" if unmet else "not measured",
+        tuple(_widened(number) for number in numbers),
+        rules_for(numbers),
+        subject,
+        at,
+        settings or {},
+        unmet,
+        remarks=tuple(filter(None, remarks)),
+    )
+    if not numbers:
+        return found
+    judged = [_compare(claim, number) for number in found.estimates]
+    verdict = every([verdict for verdict, _ in judged])
+    excess = [_excess(claim, number) if judged[i][0] == verdict else -math.inf for i, number in enumerate(numbers)]
+    decisive = max(range(len(numbers)), key=lambda i: (judged[i][0] == verdict, excess[i]))
+    found = replace(found, decisive=decisive)
+    if unmet:
+        return found
+    reason = judged[decisive][1]
+    if verdict == "contradicted" and not claim.refutable:
+        verdict, reason = "undecided", "refutes nothing"
+    if verdict == "supported" and too_little:
+        verdict, reason = "undecided", "measured too little"
+    sizes = [_size(claim, found.estimates[i], why) for i, (one, why) in enumerate(judged) if one == "undecided"]
+    return replace(
+        found,
+        verdict=verdict,
+        reason=reason,
+        size_that_could_decide=_largest(sizes) if verdict == "undecided" else None,
+    )
 
 
-def judge_coverage(points: int, outside: int, far_outside: int, *, num_seeds: int) -> Judgement:
-    """Judge how many of ``points`` exact values lie ``outside`` their intervals, and outside the widened ones
-    (``far_outside``); ``num_seeds`` is the least of any point."""
-    if num_seeds < MIN_SEEDS:
-        return Judgement("information", f"Fewer than {MIN_SEEDS} seeds somewhere: no verdict.")
-    if points == 0:
-        return Judgement("information", "No point has a sample that can see its moments: no verdict.")
-    if outside > points / 2:
-        return Judgement("disagrees", "More than half lie outside.")
-    if far_outside:
-        return Judgement("disagrees", "One lies outside even its interval widened for the number of points.")
-    if outside <= allowed_outside(points):
-        return Judgement("agrees", "No more lie outside than chance would put there.")
-    return Judgement("undecided", "More lie outside than chance would put there, but none far and not half.")
+def every(verdicts: Sequence[Verdict]) -> Verdict:
+    """What several numbers of one claim come to, by the rule `EVERY`."""
+    order: tuple[Verdict, ...] = ("contradicted", "undecided", "supported")
+    return next((verdict for verdict in order if verdict in verdicts), "not applicable")
+
+
+def overall(results: Sequence[ClaimResult]) -> Verdict:
+    """What the verdicts of one claim at several grid points come to, by the rule `GRID`."""
+    found = {result.verdict for result in results} - {"not applicable"}
+    if not found:
+        return "not applicable"
+    return found.pop() if len(found) == 1 else "undecided"
+
+
+def groups(results: Sequence[ClaimResult]) -> list[list[ClaimResult]]:
+    """Results of the same claim about the same subject, which differ in the grid point alone."""
+    found: dict[tuple[str, str], list[ClaimResult]] = {}
+    for result in results:
+        found.setdefault((result.claim.id, result.subject), []).append(result)
+    return list(found.values())
+
+
+def tally(results: Sequence[ClaimResult]) -> dict[Verdict, int]:
+    """How many claims (`groups`) have each verdict; those that none has are left out."""
+    verdicts = [overall(group) for group in groups(results)]
+    return {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
+
+
+def upper_end(value: float, high: float, trials: int) -> float:
+    """The upper end of the interval of a share. Where none of ``trials`` was one, the bootstrap's interval is a point;
+    then it is 3 divided by their number (rule of three)."""
+    return high if value > 0 else 3.0 / max(1, trials)
+
+
+def _widened(number: Estimate) -> Estimate:
+    """The estimate with the upper end of `upper_end` where it is a share."""
+    interval = number.interval
+    if not number.share or interval is None or interval.kind == "exact":
+        return number
+    high = upper_end(number.value, interval.high, number.seeds * number.prompts)
+    return replace(number, interval=replace(interval, high=high))
+
+
+def rules_for(numbers: Sequence[Estimate]) -> tuple[Rule, ...]:
+    """The rules that a verdict from these numbers follows."""
+    exact = all(n.interval is not None and n.interval.kind == "exact" for n in numbers)
+    first = (EXACT,) if exact and numbers else (SEEDS, INTERVAL)
+    slope = (SLOPE,) if any(n.values is not None for n in numbers) else ()
+    return (*first, *slope, *((EVERY,) if len(numbers) > 1 else ()))
+
+
+def _relation(claim: Claim, number: Estimate) -> Relation:
+    return number.relation or claim.relation
+
+
+def _threshold(claim: Claim, number: Estimate) -> float:
+    return claim.threshold if number.threshold is None else number.threshold
+
+
+def _ends(claim: Claim, number: Estimate) -> tuple[float, float]:
+    """The interval of numbers that satisfy the relation."""
+    threshold = _threshold(claim, number)
+    match _relation(claim, number):
+        case "<":
+            return -math.inf, threshold
+        case ">":
+            return threshold, math.inf
+        case "within":
+            return threshold - claim.tolerance, threshold + claim.tolerance
+        case "=":
+            return threshold, threshold
+
+
+def _compare(claim: Claim, number: Estimate) -> tuple[Verdict, Reason]:
+    interval = number.interval
+    if interval is None or interval.kind != "exact":
+        if number.seeds < MIN_SEEDS or (interval is not None and interval.kind in ("range", "prompts")):
+            return "undecided", "few seeds"
+        if number.values is not None and number.values < MIN_VALUES:
+            return "undecided", "few values"
+        if interval is None:
+            return "undecided", "no interval"
+    low, high = _ends(claim, number)
+    strict = _relation(claim, number) in ("<", ">")
+    inside = low < interval.low and interval.high < high if strict else low <= interval.low and interval.high <= high
+    if inside:
+        return "supported", "whole interval"
+    if interval.low > high + number.slack or interval.high < low - number.slack:
+        return "contradicted", "whole interval"
+    if interval.kind == "exact" and interval.low == interval.high:
+        return "contradicted", "whole interval"  # on the threshold of a strict relation
+    return "undecided", "straddles"
+
+
+def _excess(claim: Claim, number: Estimate) -> float:
+    """How far the number lies on the wrong side of its threshold; negative on the right side."""
+    low, high = _ends(claim, number)
+    excess = max(low - number.value, number.value - high)
+    return excess if not math.isnan(excess) else math.inf
+
+
+def _size(claim: Claim, number: Estimate, reason: Reason) -> Size | None:
+    """What could decide, for a number that does not."""
+    if reason == "few seeds":
+        return Size(seeds=MIN_SEEDS)
+    if reason == "few values":
+        return Size(values=MIN_VALUES)
+    interval = number.interval
+    if reason != "straddles" or interval is None or interval.kind == "exact":
+        return None
+    if number.share and number.value == 0:
+        needed = math.floor(3 / (number.seeds * _threshold(claim, number))) + 1
+        return Size(prompts=needed) if needed <= MOST_SIZE else None
+    needed = number.seeds
+    for edge in _ends(claim, number):
+        if interval.low <= edge <= interval.high:
+            gap = abs(number.value - edge)
+            width = number.value - interval.low if edge < number.value else interval.high - number.value
+            if gap * math.sqrt(MOST_SIZE) <= width * math.sqrt(number.seeds):
+                return None
+            needed = max(needed, math.floor(number.seeds * (width / gap) ** 2) + 1)
+    return Size(seeds=needed) if needed > number.seeds else None
+
+
+def _largest(sizes: Sequence[Size | None]) -> Size | None:
+    """What decides all of several numbers."""
+    if not sizes or any(size is None for size in sizes):
+        return None
+    present = [size for size in sizes if size is not None]
+
+    def most(name: str) -> int | None:
+        return max((value for size in present if (value := getattr(size, name)) is not None), default=None)
+
+    return Size(most("seeds"), most("prompts"), most("values"))

@@ -16,7 +16,7 @@ from iclab.memory import recorded_sizes
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
-    from iclab.results.page import Reading
+    from iclab.results.page import Report
     from iclab.results.results import Results
 
 
@@ -49,7 +49,7 @@ class ExperimentKind:
         config: the `Config` of one cell. It has a field ``seed``; everything in it is science and is hashed.
         run_cell: measures one cell. A function of the config alone.
         seconds: rough CPU seconds that one cell takes on one core of a laptop; see `forecast`.
-        summary: turns the results of all cells into figures, tables and findings; a function, or its name
+        summary: turns the results of all cells into claims, notes, figures and tables; a function, or its name
             ``package.module:function``, which is imported when it is needed. What a name leads to is no part of `code`,
             so it can be changed without computing cells anew.
         gpu_seconds: rough seconds of a cell's trainings on one GPU, zero for a cell without any.
@@ -62,7 +62,7 @@ class ExperimentKind:
     config: type[Config]
     run_cell: Callable[[Any], Sequence[Measurement]]
     seconds: Callable[[Any], float]
-    summary: Callable[[Results], Reading] | str
+    summary: Callable[[Results], Report] | str
     check: Callable[[Any], None] = lambda _: None
     gpu_seconds: Callable[[Any], float] = lambda _: 0.0
     memory: Callable[[Any], float] | None = None
@@ -84,7 +84,7 @@ class ExperimentKind:
 
         return code_version(*self.modules, *sorted(config.own_modules()))
 
-    def summarise(self, results: Results) -> Reading:
+    def summarise(self, results: Results) -> Report:
         """What the results of all cells say.
 
         Raises:

@@ -20,80 +20,81 @@ from iclab.report.intervals import intervals_in_words
 from iclab.report.page import Download, as_json, render_page
 from iclab.report.styles import assign_styles
 from iclab.report.text import cell_text, duration, file_name, is_number, plain, span
-from iclab.results.page import Finding, Reading
+from iclab.results.page import Report
 
 if TYPE_CHECKING:
     from iclab.results.results import Results
 
 # A longer file would make the page slow to open; it lies beside the page in any case.
 _LARGEST_EMBEDDED_FILE = 1_000_000
+_MEDIA_TYPES = {".csv": "text/csv", ".json": "application/json"}
 _SHOWN_ELSEWHERE = {"title", "question", "source", "cells"}
 
 
-def build_report(results: Results, folder: Path, reading: Reading | None = None) -> Path:
+def build_report(results: Results, folder: Path, report: Report | None = None) -> Path:
     """Draw the figures of a run into ``folder/figures`` and write ``folder/report.html``; return the page's path.
 
     Args:
         results: the run's results.
-        folder: the run folder. Its ``environment.json``, ``results.csv`` and ``summary.csv``, if there, become part
-            of the page.
-        reading: what the results show; by default what their kind's summary makes of them.
+        folder: the run folder. Its ``environment.json``, ``results.csv``, ``summary.csv`` and ``claims.json``, if
+            there, become part of the page.
+        report: what the results show; by default what their kind's summary makes of them.
 
     Raises:
-        InputError: the kind is unknown, or its reading cannot be drawn.
+        InputError: the kind is unknown, or its report cannot be drawn.
         OSError: the folder cannot be written; files that were there stay whole.
     """
     from iclab.experiments.registry import load_kind
 
     folder = Path(folder)
-    reading = reading or load_kind(results.experiment["kind"]).summarise(results)
+    report = report or load_kind(results.experiment["kind"]).summarise(results)
     if results.num_finished < results.num_cells:
         partial = (
             f"Only {results.num_finished} of {results.num_cells} cells are finished; everything below is of those."
         )
-        reading = replace(reading, findings=(Finding(partial), *reading.findings))
-    csv_files = [folder / name for name in ("results.csv", "summary.csv")]
+        report = replace(report, warning=" ".join(filter(None, [partial, report.warning])))
+    files = [folder / name for name in ("results.csv", "summary.csv", "claims.json")]
     environment = _read_environment(folder / "environment.json")
     return render_report(
-        reading,
+        report,
         results.experiment,
         environment,
         folder,
-        csv_files,
+        files,
         sampling=_sampling(results.summary),
         intervals=intervals_in_words(results.summary),
     )
 
 
 def render_report(
-    reading: Reading,
+    report: Report,
     experiment: Mapping[str, Any],
     environment: Mapping[str, Any],
     folder: Path,
-    csv_files: Sequence[Path] = (),
+    files: Sequence[Path] = (),
     *,
     sampling: Mapping[str, str] | None = None,
     intervals: Sequence[str] = (),
 ) -> Path:
-    """Write figures and page of a reading; return the page's path. Equal input gives equal bytes.
+    """Write figures and page of a report; return the page's path. Equal input gives equal bytes.
 
     Args:
-        reading: figures, tables and findings.
+        report: claims, notes, figures and tables.
         experiment: the content of ``config.json``.
         environment: the content of ``environment.json``.
         folder: where ``figures/`` and ``report.html`` go; made if it is missing.
-        csv_files: files to offer on the page; those that are missing are left out.
+        files: to offer on the page; those that are missing are left out.
         sampling: further lines of provenance, such as the number of prompts behind a value.
         intervals: sentences on what intervals mean throughout the page.
 
     Raises:
-        InputError: the reading cannot be drawn.
+        InputError: the report cannot be drawn.
         OSError: the folder cannot be written.
     """
     folder = Path(folder)
-    styles = assign_styles(reading.figures)
+    styles = assign_styles(report.figures)
     drawn: dict[str, DrawnFigure] = {}
-    for figure in reading.figures:
+    for figure in report.figures:
         drawn[file_name(figure.name, {name.lower() for name in drawn})] = draw_figure(figure, styles)
     sampling = sampling or {}
     axes = experiment.get("grid") or {}
@@ -104,11 +105,11 @@ def render_report(
         "configuration": as_json({k: v for k, v in experiment.items() if k not in _SHOWN_ELSEWHERE}),
         "provenance": [*((plain(k), plain(v)) for k, v in sampling.items()), *_flat(environment)],
         "environment": as_json(environment) if environment else "",
-        "files": _embedded(csv_files),
+        "files": _embedded(files),
     }
     header = {key: plain(experiment.get(key, "")) for key in ("title", "question", "source")}
     header["name"] = plain(experiment.get("experiment", ""))
-    page = render_page(reading, drawn, styles, header, sections)
+    page = render_page(report, drawn, styles, header, sections)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for name, figure in drawn.items():
         write_atomic(folder / "figures" / f"{name}.svg", figure.svg)
@@ -202,4 +203,7 @@ def _value(value: Any) -> str:
 
 def _embedded(files: Sequence[Path]) -> list[Download]:
     found = [path for path in files if path.is_file() and path.stat().st_size <= _LARGEST_EMBEDDED_FILE]
-    return [Download(plain(path.name), data_link(path.read_bytes())) for path in found]
+    return [
+        Download(plain(path.name), data_link(path.read_bytes(), _MEDIA_TYPES.get(path.suffix, "text/csv")))
+        for path in found
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -12,6 +12,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from iclab.claims.claim import ClaimResult, Verdict
+from iclab.claims.rules import GRID, groups, overall, tally
+from iclab.claims.wording import claims_text, point_text
 from iclab.errors import InputError
 from iclab.report.csv_data import data_link, figure_csv, table_csv
 from iclab.report.describe import Cell, Rows, figure_rows, panel_in_words
@@ -21,14 +24,10 @@ from iclab.report.palette import DARK_VARIABLES, LIGHT_VARIABLES
 from iclab.report.styles import Key, Style, legend_keys, of_figure
 from iclab.report.terms import as_html
 from iclab.report.text import cell_text, file_name, is_number, plain
-from iclab.results.page import Figure, Reading, Table, Verdict
+from iclab.results.page import Figure, Report, Table
 
-_BADGES: dict[Verdict, tuple[str, str]] = {
-    "agrees": ("✓", "agrees"),
-    "disagrees": ("✗", "disagrees"),
-    "undecided": ("?", "undecided"),
-    "information": ("i", "information"),
-}
+_BADGES: dict[Verdict, str] = {"supported": "✓", "contradicted": "✗", "undecided": "?", "not applicable": "–"}
+_MOST_OPEN = 9  # grid points of a claim that are listed without a click
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Download:
 
 
 def render_page(
-    reading: Reading,
+    report: Report,
     drawn: Mapping[str, DrawnFigure],
     styles: dict[Key, Style],
     header: Mapping[str, str],
@@ -49,8 +48,8 @@ def render_page(
     """The whole page.
 
     Args:
-        reading: what the results say.
-        drawn: the drawings of ``reading.figures``, in order, by file name.
+        report: what the results say.
+        drawn: the drawings of ``report.figures``, in order, by file name.
         styles: from `assign_styles`.
         header: ``name``, ``title``, ``question``, ``source``.
         sections: ``glance``, ``intervals``, ``axes``, ``configuration``, ``provenance``, ``environment``, ``files``.
@@ -63,21 +62,24 @@ def render_page(
         lstrip_blocks=True,
     )
     environment.filters["math"] = as_html
-    named = zip(reading.figures, drawn.items(), strict=True)
+    named = zip(report.figures, drawn.items(), strict=True)
     return environment.get_template("report.html.j2").render(
         style=Markup(_style_sheet()),
         header=header,
-        findings=[{"text": plain(f.text), "verdict": f.verdict, "badge": _BADGES[f.verdict]} for f in reading.findings],
-        tally=_tally(reading),
+        warning=plain(report.warning),
+        claims=[_claim(group) for group in groups(report.claims)],
+        notes=[plain(note) for note in report.notes],
+        tally=", ".join(f"{count} {verdict}" for verdict, count in tally(report.claims).items()),
+        rules=[plain(text) for text in _rules(report.claims)],
         figures=[_figure(i, figure, name, d, styles) for i, (figure, (name, d)) in enumerate(named, 1)],
-        tables=[_table(i, table) for i, table in enumerate(reading.tables, 1)],
-        notes=[plain(note) for note in reading.notes],
+        tables=[_table(i, table) for i, table in enumerate(report.tables, 1)],
+        methods=[plain(note) for note in report.methods],
         **sections,
     )
 
 
 def as_json(value: Any) -> str:
-    """Readable JSON, which is YAML as well; what JSON does not know is written as text."""
+    """Readable JSON, which is YAML as well; what JSON does not know is written as a string."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
     # A list of numbers on one line. Line breaks inside texts are escaped, so a raw one is always layout.
     return re.sub(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]", lambda m: f"[{' '.join(m.group(1).split())}]", text)
@@ -90,11 +92,30 @@ def _style_sheet() -> str:
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{sheet}"
 
 
-def _tally(reading: Reading) -> str:
-    """``3 findings agree with the claims, 1 is undecided`` in short."""
-    verdicts = [finding.verdict for finding in reading.findings]
-    parts = [f"{verdicts.count(v)} {_BADGES[v][1]}" for v in _BADGES if v != "information" and v in verdicts]
-    return ", ".join(parts)
+def _claim(group: list[ClaimResult]) -> dict[str, Any]:
+    """A claim with its verdict over all grid points, and below it those at each where there are several."""
+    several = len(group) > 1
+    claim = group[0].claim
+    return {
+        "id": plain(claim.id),
+        "source": plain(claim.source),
+        "text": plain(claims_text(group)),
+        **_verdict(overall(group)),
+        "points": [{"text": plain(point_text(r)), **_verdict(r.verdict)} for r in group] if several else [],
+        "open": len(group) <= _MOST_OPEN,
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, str]:
+    return {"verdict": verdict, "style": verdict.replace(" ", "-"), "badge": _BADGES[verdict]}
+
+
+def _rules(results: Sequence[ClaimResult]) -> list[str]:
+    """The rules that the verdicts follow, each once."""
+    rules = [rule for result in results for rule in result.rules]
+    if any(len(group) > 1 for group in groups(results)):
+        rules.append(GRID)
+    return list(dict.fromkeys(rule.text for rule in rules))
 
 
 def _figure(number: int, figure: Figure, name: str, drawn: DrawnFigure, styles: dict[Key, Style]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iclab.results.page import Relation, Role, Series
-from iclab.results.wording import number, text
+from iclab.results.wording import format_setting, number
 
 if TYPE_CHECKING:
     from iclab.evaluation import Crossing, CrossingSlope, Slope
@@ -51,7 +51,7 @@ def crossing_series(reached: Reached, label: str, role: Role) -> Series | None:
 
 def crossings_text(reached: Reached) -> str:
     """``2: <= 32 (4 of 5 seeds); 4: 83.1; 8: > 4096 (5 of 5 seeds)``, means over seeds."""
-    return "; ".join(f"{text(x)}: {crossing_text(reached[x])}" for x in sorted(reached))
+    return "; ".join(f"{format_setting(x)}: {crossing_text(reached[x])}" for x in sorted(reached))
 
 
 def crossing_text(seeds: Mapping[int, Crossing]) -> str:
@@ -76,8 +76,8 @@ def bound_text(found: CrossingSlope) -> str:
     """``2 (some crossing is a bound); over all values the slope is at least 1.7``; empty where all values count."""
     if not found.left_out:
         return ""
-    told = f"{', '.join(map(text, found.left_out))} (some crossing is a bound)"
+    named = f"{', '.join(map(format_setting, found.left_out))} (some crossing is a bound)"
     if found.bound_slope is None:
-        return f"{told}; of the slope over all values no bound follows"
+        return f"{named}; of the slope over all values no bound follows"
     side = "at least" if found.bound == "lower" else "at most"
-    return f"{told}; over all values the slope is {side} {number(found.bound_slope.slope)}"
+    return f"{named}; over all values the slope is {side} {number(found.bound_slope.slope)}"

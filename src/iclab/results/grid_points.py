@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iclab.results.page import Panel
-from iclab.results.wording import text
+from iclab.results.wording import format_setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +138,7 @@ def _shown(values: list[Any]) -> list[str]:
     order = {value: position for position, value in enumerate(dict.fromkeys(values), start=1)}
     texts = {}
     for value, position in order.items():
-        shown = "none" if value is None else str(value).lower() if isinstance(value, bool) else text(value)
+        shown = "none" if value is None else str(value).lower() if isinstance(value, bool) else format_setting(value)
         if len(shown) > _LONGEST_VALUE:
             shown = f"{shown[: _LONGEST_VALUE - 3]}... (no. {position})"
         texts[value] = shown

@@ -1,15 +1,17 @@
-"""What an experiment shows, as plain data: figures, tables and findings. `iclab.report` draws them."""
+"""What an experiment shows, as plain data: claims, notes, figures and tables. `iclab.report` draws them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from iclab.experiments.roles import Role
 
+if TYPE_CHECKING:
+    from iclab.claims.claim import ClaimResult
+
 Scale = Literal["linear", "log", "log2", "symlog"]
-Verdict = Literal["agrees", "disagrees", "undecided", "information"]
 Relation = Literal["=", "<=", ">"]
 
 
@@ -18,11 +20,11 @@ class Series:
     """One curve.
 
     Attributes:
-        label: the legend's text. Series with one label have one colour throughout a report.
+        label: the legend's label. Series with one label have one colour throughout a report.
         x, y: of equal length; NaN leaves a gap.
         low, high: the interval at each x, or empty.
         seeds: one list of y values a seed, drawn as faint points; empty where there are no seeds.
-        role: decides the stroke: theory curves are lines without markers, baselines are dashed, and so on.
+        role: decides the style: theory curves are lines without markers, baselines are dashed, and so on.
         band: what low and high are, e.g. ``95 % over 5 seeds``; goes to the data table.
         like: the label whose colour and marker this curve shares: a theory curve, that of what it describes.
         relations: one for each x, or empty where all are ``=``: a value that is known to be ``<=`` or ``>`` its y is
@@ -43,7 +45,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. ``vertical`` and ``horizontal`` are reference lines: (place, label)."""
+    """One pair of axes. ``vertical`` and ``horizontal`` are reference lines: (position, label)."""
 
     title: str
     x_label: str
@@ -73,7 +75,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: cells are text or numbers (shown to 3-4 significant digits)."""
+    """A table: cells are strings or numbers (shown to 3-4 significant digits)."""
 
     name: str
     caption: str
@@ -82,18 +84,20 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A sentence made from the numbers, and whether it agrees with what was claimed."""
+class Report:
+    """Everything that the results of a run say.
 
-    text: str
-    verdict: Verdict = "information"
+    Attributes:
+        claims: verdicts on what was claimed.
+        notes: what was found beside, as sentences.
+        figures, tables: the numbers.
+        methods: how they were measured, as sentences.
+        warning: a sentence that stands above all else, such as that cells are missing.
+    """
 
-
-@dataclass(frozen=True)
-class Reading:
-    """Everything that the results of a run say."""
-
-    findings: Sequence[Finding] = ()
+    claims: Sequence[ClaimResult] = ()
+    notes: Sequence[str] = ()
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
+    methods: Sequence[str] = ()
+    warning: str = ""

@@ -1,4 +1,4 @@
-"""From rows of results to series, and from numbers to words: what the readings of all kinds share."""
+"""From rows of results to series, and from numbers to words: what the reports of all kinds share."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from iclab.results.page import Scale, Series
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from iclab.results.results import Difference
 
 
 def series(rows: pd.DataFrame, x: str, label: str, role: Role, like: str = "") -> Series:
@@ -72,6 +74,13 @@ def quantity(row: pd.Series) -> str:
     return f"{number(row['value'])} ({number(row['low'])} to {number(row['high'])})"
 
 
+def difference(found: Difference, scale: float = 1.0) -> str:
+    """``-0.1 (-0.15 to -0.05)`` in multiples of ``1/scale``; without an interval where one seed gave one number."""
+    if not np.isfinite(found.low):
+        return number(scale * found.value)
+    return f"{number(scale * found.value)} ({number(scale * found.low)} to {number(scale * found.high)})"
+
+
 def number(value: float) -> str:
     """Three significant digits; what rounding leaves of zero is zero."""
     return "0" if abs(value) < 1e-12 else f"{value:.3g}"
@@ -88,10 +97,10 @@ def basis_of(rows: pd.DataFrame) -> str:
     return _basis(measured["num_seeds"], measured["num_prompts"])
 
 
-def basis_of_each(rows: Iterable[pd.Series]) -> str:
-    """As `basis_of`, of rows one by one."""
+def basis_of_each(rows: Iterable[pd.Series | Difference]) -> str:
+    """As `basis_of`, of rows or differences one by one."""
     listed = list(rows)
-    return _basis([int(r["num_seeds"]) for r in listed], [int(r["num_prompts"]) for r in listed])
+    return _basis([int(r.num_seeds) for r in listed], [int(r.num_prompts) for r in listed])
 
 
 def _basis(seeds: Iterable[int], prompts: Iterable[int]) -> str:
@@ -119,8 +128,8 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def text(value: object) -> str:
-    """A swept value as a title shows it."""
+def format_setting(value: object) -> str:
+    """Format a swept value as titles show it."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

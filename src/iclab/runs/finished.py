@@ -21,11 +21,11 @@ from iclab.experiments.registry import load_kind
 from iclab.experiments.resolved import Resolved
 from iclab.files import write_atomic
 from iclab.runs.environment import package_versions
-from iclab.runs.folder import CONFIG, ENVIRONMENT, RunFolder
+from iclab.runs.folder import CLAIMS, CONFIG, ENVIRONMENT, RunFolder
 from iclab.runs.storage import verify_cell
 
 STAMP, PAGE = "report.json", "report.html"
-_MADE = ("results.csv", "summary.csv", PAGE, "figures/*")
+_MADE = ("results.csv", "summary.csv", CLAIMS, PAGE, "figures/*")
 
 
 def finished_report(resolved: Resolved, folder: Path | None) -> Path | None:

@@ -15,7 +15,9 @@ from iclab.lock import is_lock, locked
 from iclab.runs.consistency import contradiction
 from iclab.runs.storage import is_finished
 
-CONFIG, ENVIRONMENT, CELLS, TRAININGS = "config.json", "environment.json", "cells", "trainings"
+CONFIG, ENVIRONMENT, CLAIMS, CELLS, TRAININGS = (
+    "config.json", "environment.json", "claims.json", "cells", "trainings",
+)  # fmt: skip
 
 
 class RunFolder:

@@ -1,4 +1,4 @@
-"""Reading the results of a run folder."""
+"""Load the results of a run folder."""
 
 from __future__ import annotations
 

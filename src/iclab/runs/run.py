@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from iclab import __version__
+from iclab.claims.claim import to_json
 from iclab.errors import InputError, cut
 from iclab.execution import Execution
 from iclab.experiments.kind import total_forecast
@@ -17,7 +18,7 @@ from iclab.experiments.registry import load_kind
 from iclab.experiments.resolved import Cell, Resolved
 from iclab.runs.executors import Executor, Job, default_executor, load_executor
 from iclab.runs.finished import write_stamp
-from iclab.runs.folder import TRAININGS, RunFolder
+from iclab.runs.folder import CLAIMS, TRAININGS, RunFolder, write_json
 from iclab.runs.payload import Failed, Measured
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
@@ -27,6 +28,9 @@ from iclab.runs.session import Session, recorded_kind_folder, recorded_session
 from iclab.runs.signals import Stopped, Stopping, ending, stoppable
 from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure
 from iclab.runs.threads import check_most
+
+if TYPE_CHECKING:
+    from iclab.results.page import Report
 
 _ANNOUNCED_SECONDS = 60.0
 
@@ -40,7 +44,7 @@ class Outcome:
         num_cells, num_finished: cells of the grid, and those that are finished now.
         failed: why each cell failed that did.
         report: the report, or ``None`` where no cell is finished.
-        note: why the report has no figures and findings: how reading the results failed.
+        note: why the report has no figures and findings: how summarising the results failed.
     """
 
     folder: Path
@@ -243,7 +247,12 @@ def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dic
         results = load_results(run.path, experiment)
         results.write_tables(run.path)
         summarise = load_kind(experiment["kind"]).summarise
-        report, note = read_and_draw(summarise, lambda reading: build_report(results, run.path, reading), results)
+
+        def draw(shows: Report) -> Path:
+            write_json(run.path / CLAIMS, to_json(shows.claims))
+            return build_report(results, run.path, shows)
+
+        report, note = read_and_draw(summarise, draw, results)
         if finished == total and not note:
             write_stamp(run, experiment)
     elif not failed:

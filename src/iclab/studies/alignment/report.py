@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iclab.claims.rules import (
-    COVERAGE_RULE,
-    MIN_SEEDS,
-    allowed_outside,
-    has_light_tail,
-    judge_coverage,
-    widening,
-)
+from iclab.claims.claim import ClaimResult
+from iclab.claims.coverage import allowed_outside, has_light_tail, judge_coverage, widening
+from iclab.claims.oh2025 import MOMENTS
+from iclab.claims.rules import MIN_SEEDS
 from iclab.experiments.sections.single_index import Gate, SingleIndexPrompts
 from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
-from iclab.results.page import Figure, Finding, Panel, Reading, Table
+from iclab.results.page import Figure, Panel, Report, Table
 from iclab.results.wording import basis, basis_of, interval_note, number, quantity, series
 from iclab.studies.alignment.theory import moments_of
 
@@ -30,14 +26,14 @@ _ROUNDING = 1e-12
 _FLAT = 0.01
 
 
-def summarise(results: Results) -> Reading:
-    """Panels by place of the grid, and how often the exact value lies in the simulated interval."""
+def summarise(results: Results) -> Report:
+    """Panels by grid point, and how often the exact value lies in the simulated interval."""
     import pandas as pd
 
     summary = results.summary
     points = grid_points(results, summary, swept_columns(results, own=("degree",)))
     titles = {id(point): point.title or f"link = {point.config['prompts']['link']}" for point in points}
-    findings, rows, pairs = [], [], []
+    notes, rows, pairs = [], [], []
     panels: dict[int, list[Panel]] = {1: [], 2: []}
     for point in points:
         title = titles[id(point)]
@@ -46,7 +42,7 @@ def summarise(results: Results) -> Reading:
         both = paired(point)
         pairs.append(both.assign(point=title, tail=_tails(point, both)))
         absent = [name for name in point.config["gates"] if name not in set(point.rows["learner"])]
-        findings.extend(_findings(title, point.rows[point.rows["degree"] == 1], both[both["degree"] == 1], absent))
+        notes.extend(_notes(title, point.rows[point.rows["degree"] == 1], both[both["degree"] == 1], absent))
         rows.extend(_rows(title, both))
     compared = pd.concat(pairs) if pairs else pd.DataFrame()
     simulated = summary[summary["metric"] == "alignment"]
@@ -59,8 +55,9 @@ def summarise(results: Results) -> Reading:
             f"{interval_note(simulated)}{left_out}"
         )
         figures.append(Figure(f"alignment-degree-{degree}", caption, shown))
-    return Reading(
-        findings=[*coverage(compared), *findings],
+    return Report(
+        claims=coverage(compared),
+        notes=notes,
         figures=figures,
         tables=[
             Table(
@@ -70,17 +67,16 @@ def summarise(results: Results) -> Reading:
                 rows,
             )
         ],
-        notes=[
+        methods=[
             "The bootstrap interval of a ratio is biased where the energy |S|^2 is heavy-tailed: rare prompts carry "
             "most of it, and a sample that lacks them overstates the alignment. The exact curve is then the better "
             "guide.",
-            f"How the verdict is reached. {COVERAGE_RULE}",
         ],
     )
 
 
 def paired(point: GridPoint) -> pd.DataFrame:
-    """Simulated rows of one place with the exact value of the same gate, degree and length beside them."""
+    """Simulated rows of one grid point with the exact value of the same gate, degree and length beside them."""
     keys = ["learner", "num_examples", "degree"]
     exact = point.rows[point.rows["metric"] == "exact_alignment"][[*keys, "value"]]
     return point.rows[point.rows["metric"] == "alignment"].merge(exact.rename(columns={"value": "exact"}), on=keys)
@@ -101,8 +97,8 @@ def _tails(point: GridPoint, both: pd.DataFrame) -> list[float]:
     return found
 
 
-def coverage(points: pd.DataFrame) -> list[Finding]:
-    """How many exact values lie outside the simulated intervals, and whether that is more than chance allows.
+def coverage(points: pd.DataFrame) -> list[ClaimResult]:
+    """Judge how many exact values lie outside the simulated intervals; nothing where there are no points.
 
     ``points`` are rows of `paired`; a column ``point``, if there, names them, and a column ``tail`` has the tail ratio
     of the energy.
@@ -113,25 +109,23 @@ def coverage(points: pd.DataFrame) -> list[Finding]:
     light, heavy = points[seen], points[~seen]
     outside = _outside(light)
     wider = light["num_seeds"].map(lambda seeds: widening(len(light), seeds) if seeds >= MIN_SEEDS else 1.0)
-    judged = judge_coverage(
-        len(light), int(outside.sum()), int(_outside(light, wider).sum()), num_seeds=int(points["num_seeds"].min())
+    remarks = [f"Left out of the count, since rare prompts carry their energy: {_named(heavy)}."] if len(heavy) else []
+    if len(light):
+        gap = (light["value"] - light["exact"]).abs()
+        chance = f"95 % intervals, so up to {allowed_outside(len(light))} outside would be chance"
+        remarks.insert(0, f"{chance}; the median gap is {gap.median():.2g}, the largest {gap.max():.2g}.")
+        if outside.any():
+            remarks.insert(1, f"Outside: {_named(light[outside])}.")
+    found = judge_coverage(
+        MOMENTS,
+        len(light),
+        int(outside.sum()),
+        int(_outside(light, wider).sum()),
+        num_seeds=int(points["num_seeds"].min()),
+        num_prompts=int(points["num_prompts"].min()),
+        remarks=remarks,
     )
-    left = f" Left out of the count, since rare prompts carry their energy: {_named(heavy)}." if len(heavy) else ""
-    if light.empty:
-        return [Finding(f"None of {len(points)} points is compared with its exact value.{left} {judged.rule}")]
-    gap = (light["value"] - light["exact"]).abs()
-    allowance = (
-        ""
-        if judged.verdict == "information"
-        else (f"; 95 % intervals, so up to {allowed_outside(len(light))} outside would be chance")
-    )
-    inside = len(light) - int(outside.sum())
-    text = (
-        f"The exact value lies within the simulated interval at {inside} of {len(light)} points "
-        f"({basis_of(light)}{allowance}); the median gap is {gap.median():.2g}, the largest {gap.max():.2g}."
-    )
-    named = f" Outside: {_named(light[outside])}." if outside.any() else ""
-    return [Finding(f"{text}{named}{left} {judged.rule}", judged.verdict)]
+    return [found]
 
 
 def _light(points: pd.DataFrame) -> np.ndarray:
@@ -172,22 +166,20 @@ def _panel(title: str, rows: pd.DataFrame, degree: int) -> Panel:
     return Panel(title, "context examples N", f"alignment, degree {degree}", curves, "log2", y_limits=limits)
 
 
-def _findings(title: str, part: pd.DataFrame, both: pd.DataFrame, absent: Sequence[str]) -> list[Finding]:
-    findings = []
+def _notes(title: str, part: pd.DataFrame, both: pd.DataFrame, absent: Sequence[str]) -> list[str]:
+    notes = []
     if len(both):
         last = both[both["num_examples"] == both["num_examples"].max()].set_index("learner")
         n = int(last["num_examples"].iloc[0])
-        told = "; ".join(f"{name} {quantity(row)}, exactly {number(row['exact'])}" for name, row in last.iterrows())
-        findings.append(Finding(f"{title}: alignment of the degree-1 block at N = {n}: {told} ({basis_of(last)})."))
+        shown = "; ".join(f"{name} {quantity(row)}, exactly {number(row['exact'])}" for name, row in last.iterrows())
+        notes.append(f"{title}: alignment of the degree-1 block at N = {n}: {shown} ({basis_of(last)}).")
     exact = part[part["metric"] == "exact_alignment"]
     if {"mamba", "linear"} <= set(exact["learner"]):
         where = curve_end(exact[exact["learner"] == "mamba"])
-        findings.append(Finding(f"{title}: by the exact curve, the alignment of the Mamba gate {where}."))
+        notes.append(f"{title}: by the exact curve, the alignment of the Mamba gate {where}.")
     if absent:
-        findings.append(
-            Finding(f"{title}: {', '.join(absent)} is left out: its second moments are infinite for this link.")
-        )
-    return findings
+        notes.append(f"{title}: {', '.join(absent)} is left out: its second moments are infinite for this link.")
+    return notes
 
 
 def curve_end(curve: pd.DataFrame) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iclab.claims.rules import MIN_SEEDS
 from iclab.errors import InputError
 from iclab.experiments.roles import Role
 from iclab.results.grid_points import GridPoint
-from iclab.results.page import Finding, Table
-from iclab.results.wording import basis, basis_of_each, by_learner, number, quantity, span, spread
-from iclab.studies.error.gate_claim import Twins
+from iclab.results.page import Table
+from iclab.results.wording import basis, basis_of_each, by_learner, difference, quantity, span, spread
 from iclab.studies.error.names import ZERO
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from iclab.results.results import Difference, Results
 
-_OF_THE_GATE = {"label", "role", "gate", "rho", "b", "bias_scale"}
+_FEW = f"Fewer than {MIN_SEEDS} seeds: no verdict"
 _WORDS = {"better": "is better than", "worse": "is worse than", "like": "cannot be told from"}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The model against a rival at one place of the grid; ``zero`` is the error of predicting zero, where measured."""
+    """The first model against a rival at one grid point; ``zero`` is the error of predicting zero, where measured."""
 
     point: GridPoint
     rival: str
@@ -36,8 +36,13 @@ class Comparison:
     zero: float | None
 
     @property
+    def model(self) -> str:
+        """The first model's name."""
+        return str(self.model_row["learner"])
+
+    @property
     def judged(self) -> bool:
-        """Whether there are seeds enough (5) for an interval that says something of other seeds."""
+        """Whether there are seeds enough for an interval that says something of other seeds."""
         return self.gap.interval == "bootstrap"
 
     @property
@@ -64,7 +69,7 @@ def pretraining_lengths(config: dict) -> list[int]:
 
 
 def zero_error(rows: pd.DataFrame) -> float | None:
-    """The error of predicting zero on the prompts of this place; ``None`` where it was not measured."""
+    """The error of predicting zero on the prompts of this grid point; ``None`` where it was not measured."""
     values = rows[rows["learner"] == ZERO]["value"]
     return float(values.iloc[0]) if len(values) else None
 
@@ -93,27 +98,30 @@ def compare(results: Results, point: GridPoint) -> list[Comparison]:
     return found
 
 
-def comparison_finding(found: Sequence[Comparison]) -> Finding:
-    """All comparisons with one rival: one place in full, many places by count."""
+def comparison_note(found: Sequence[Comparison]) -> str:
+    """Put all comparisons with one rival into words: one grid point in full, several by count."""
     rests = basis_of_each(c.model_row for c in found)
-    model, rival = str(found[0].model_row["learner"]), found[0].rival
+    model, rival = found[0].model, found[0].rival
     if len(found) == 1:
-        return Finding(_one(model, found[0], rests))
+        return _one(model, found[0], rests)
     lengths = ", ".join(map(str, sorted({c.num_examples for c in found})))
     reach = f"the difference of squared errors is {spread(c.gap.value for c in found)} ({rests})"
     judged = [c for c in found if c.judged]
     if not judged:
         below = sum(all(value < 0 for value in c.gap.seed_values) for c in found)
         above = sum(all(value > 0 for value in c.gap.seed_values) for c in found)
-        return Finding(
-            f"{model} against {rival} at {len(found)} places of the grid (paired, N = {lengths}): on all of its seeds "
-            f"the model has the smaller error at {below}, the larger at {above}; {reach}. Fewer than 5 seeds: no "
-            "verdict."
+        return (
+            f"{model} against {rival} at {len(found)} grid points (paired, N = {lengths}): on all of its seeds the "
+            f"model has the smaller error at {below}, the larger at {above}; {reach}. {_FEW}."
         )
     count = {relation: sum(c.relation == relation for c in judged) for relation in _WORDS}
-    rest = f", not judged at {len(found) - len(judged)} with fewer than 5 seeds" if len(judged) < len(found) else ""
-    return Finding(
-        f"{model} is better than {rival} at {count['better']} of {len(found)} places of the grid, worse at "
+    rest = (
+        f", not judged at {len(found) - len(judged)} with fewer than {MIN_SEEDS} seeds"
+        if len(judged) < len(found)
+        else ""
+    )
+    return (
+        f"{model} is better than {rival} at {count['better']} of {len(found)} grid points, worse at "
         f"{count['worse']}, not to be told apart at {count['like']}{rest} (paired, N = {lengths}); {reach}."
     )
 
@@ -123,43 +131,13 @@ def _one(model: str, c: Comparison, rests: str) -> str:
     at = f"{c.point.prefix}at N = {c.num_examples}"
     at = at[0].upper() + at[1:]
     if c.judged:
-        return f"{at}, {model} {_WORDS[c.relation]} {c.rival}: {errors}; paired difference {gap_text(c.gap)} ({rests})."
+        return (
+            f"{at}, {model} {_WORDS[c.relation]} {c.rival}: {errors}; paired difference {difference(c.gap)} ({rests})."
+        )
     seeds = "on this seed" if c.gap.num_seeds == 1 else f"on these {span([c.gap.num_seeds], 'seed')}"
     return (
-        f"{at}, {seeds}: {model} against {c.rival}, {errors}; paired difference {gap_text(c.gap)} ({rests}). Fewer "
-        "than 5 seeds: no verdict."
+        f"{at}, {seeds}: {model} against {c.rival}, {errors}; paired difference {difference(c.gap)} ({rests}). {_FEW}."
     )
-
-
-def twins_of(comparisons: Sequence[Comparison]) -> tuple[list[Twins], list[Finding]]:
-    """The first model beside the ablation that is the same but for its gate, and a word on places where the claim is
-    not judged: what is compared there differs in more, or the error of predicting zero is missing."""
-    pairs: list[Comparison] = []
-    unlike: dict[str, None] = {}
-    for c in comparisons:
-        model, rival = str(c.model_row["learner"]), _section(c.point.config, c.rival)
-        if not _is_ungated(rival) or "link" not in c.point.config["prompts"]:
-            continue  # the claim is about single-index links
-        more = _differences(_section(c.point.config, model), rival)
-        if more:
-            unlike[f"{c.point.prefix}{model} and {c.rival} differ in {more}"] = None
-        else:
-            pairs.append(c)
-    findings = [Finding(f"The claim about the gate is not judged: {why}.") for why in unlike]
-    unknown = sum(c.zero is None for c in pairs)
-    if unknown:
-        findings.append(
-            Finding(
-                f"The claim about the gate is not judged at {unknown} of {len(pairs)} places: the error of predicting "
-                "zero was not measured there. Run these cells again to have it.",
-                "undecided",
-            )
-        )
-    return [
-        Twins(c.point.title, c.point.config["prompts"]["link"], c.num_examples, c.model_row, c.rival_row, c.zero)
-        for c in pairs
-        if c.zero is not None
-    ], findings
 
 
 def paired_table(comparisons: Sequence[Comparison]) -> list[Table]:
@@ -173,41 +151,14 @@ def paired_table(comparisons: Sequence[Comparison]) -> list[Table]:
             c.num_examples,
             quantity(c.model_row),
             quantity(c.rival_row),
-            gap_text(c.gap),
+            difference(c.gap),
             basis(c.model_row),
         ]
         for c in comparisons
     ]
     caption = (
-        f"{comparisons[0].model_row['learner']} against each rival on the same prompts, at the pretraining length or "
+        f"{comparisons[0].model} against each rival on the same prompts, at the pretraining length or "
         "the longest shorter one that both reach."
     )
     columns = ["prompts", "rival", "N", "model", "rival's error", "model minus rival, paired", "rests on"]
     return [Table("paired", caption, columns, rows)]
-
-
-def gap_text(gap: Difference) -> str:
-    """``-0.1 (-0.15 to -0.05)``; without an interval where one seed gave one number."""
-    if gap.low != gap.low:
-        return number(gap.value)
-    return f"{number(gap.value)} ({number(gap.low)} to {number(gap.high)})"
-
-
-def _section(config: dict, learner: str) -> dict:
-    """The section of a learner, by the name that figures show."""
-    return next((s for name, s in config["learners"].items() if (s["label"] or name) == learner), {})
-
-
-def _is_ungated(section: dict) -> bool:
-    return section.get("kind") == "one_layer" and section["role"] == "ablation" and section["gate"] == "linear"
-
-
-def _differences(model: dict, ungated: dict) -> str:
-    """What tells a model and its ungated ablation apart beside the gate; empty for twins."""
-    if model.get("kind") != "one_layer" or model["gate"] == "linear":
-        return "more than the gate: the first model has none"
-    there, here = (
-        {key: value for key, value in section.items() if key not in _OF_THE_GATE} for section in (model, ungated)
-    )
-    there, here = there | there.pop("pretraining"), here | here.pop("pretraining")
-    return ", ".join(key for key in {**there, **here} if there.get(key) != here.get(key))

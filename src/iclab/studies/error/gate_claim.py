@@ -2,106 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from iclab.results.page import Finding, Verdict
-from iclab.results.wording import basis_of_each, plural, quantity, spread
+from iclab.claims.claim import ClaimResult, Estimate
+from iclab.claims.oh2025 import GATE, GATE_CAN_HELP, LEARNS, TWINS
+from iclab.claims.rules import judge
+from iclab.results.wording import number
+from iclab.studies.error.comparisons import Comparison
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-_LEARNS = 0.9  # of the error of predicting zero
+_OF_THE_GATE = {"label", "role", "gate", "rho", "b", "bias_scale"}
 
 
-@dataclass(frozen=True)
-class Twins:
-    """A gated model and its ungated twin at one place of the grid.
+def gate_claim(pair: Comparison) -> ClaimResult | None:
+    """Judge whether the gated model learns in context while its ungated twin does not.
 
-    Attributes:
-        title: the place.
-        link: its link, as configured: a text or a list of Hermite coefficients.
-        num_examples: the context length.
-        gated, ungated: their rows of the summary.
-        zero: the error of predicting zero on the same prompts.
+    Args:
+        pair: the first model against a rival at one grid point.
+
+    Returns:
+        ``None`` if the rival is no ungated ablation. The claim is not applicable for links with ge = ie, and where the
+        two models differ in more than the gate; it is undecided where the error of predicting zero is missing.
     """
-
-    title: str
-    link: Any
-    num_examples: int
-    gated: pd.Series
-    ungated: pd.Series
-    zero: float
-
-    @property
-    def judged(self) -> bool:
-        """Whether both rest on seeds enough (5) for an interval that says something of other seeds."""
-        return self.gated["interval"] == self.ungated["interval"] == "bootstrap"
-
-    @property
-    def holds(self) -> bool:
-        """The gated model learns and its twin does not: the whole intervals lie on the two sides of the threshold."""
-        return self.judged and bool(self.gated["high"] < _LEARNS * self.zero < self.ungated["low"])
-
-    @property
-    def fails(self) -> bool:
-        """The gated model does not learn, or its twin does."""
-        threshold = _LEARNS * self.zero
-        return self.judged and bool(self.gated["low"] > threshold or self.ungated["high"] < threshold)
-
-
-def gate_findings(twins: Sequence[Twins]) -> list[Finding]:
-    """For links with ge < ie: does the gated model learn in context while its twin does not? For the others the paper
-    claims nothing about the gate, and the numbers are information.
-
-    A model learns if the whole interval of its error lies below 0.9 of the error of predicting zero on the same
-    prompts, and does not if it lies above. Fewer than 5 seeds give no verdict.
-    """
-    kinds = {str(t.link): gate_can_help(t.link) for t in twins}
-    claimed = [t for t in twins if kinds[str(t.link)] == "yes"]
-    equal = [t for t in twins if kinds[str(t.link)] == "no"]
-    unknown = [t for t in twins if kinds[str(t.link)] == "undecided"]
-    findings = [_claim(claimed)] if claimed else []
-    for others, what in (
-        (equal, "Links with ge = ie, for which nothing is claimed of the gate"),
-        (unknown, "Links whose exponents the numbers do not decide"),
-    ):
-        if others:
-            findings.append(
-                Finding(
-                    f"{what}: squared error of the gated model against its ungated twin {_told(others)} "
-                    f"({_basis(others)})."
-                )
-            )
-    return findings
-
-
-def _claim(claimed: Sequence[Twins]) -> Finding:
-    judged = [t for t in claimed if t.judged]
-    holds, fails = (sum(getattr(t, name) for t in claimed) for name in ("holds", "fails"))
-    verdict: Verdict = "undecided"
-    if not judged:
-        verdict = "information"
-    elif holds == len(claimed):
-        verdict = "agrees"
-    elif fails == len(claimed):
-        verdict = "disagrees"
-    count = (
-        f" It holds at {holds} of {len(claimed)} places and fails at {fails}." if len(claimed) > 1 and judged else ""
-    )
-    few = len(claimed) - len(judged)
-    if few:
-        count += " Fewer than 5 seeds: no verdict" + (f" at {plural(few, 'place')}." if judged else ".")
-    return Finding(
-        "Claim 'with ge < ie the gate makes the model learn in context': squared error of the gated model against its "
-        f"ungated twin {_told(claimed)} ({_zero(claimed)}; {_basis(claimed)}).{count}",
-        verdict,
+    config = pair.point.config
+    model, rival = (_section(config, name) for name in (pair.model, pair.rival))
+    if not _is_ungated(rival):
+        return None
+    more, helps = _differences(model, rival), _helps(config["prompts"])
+    remarks = [f"At N = {pair.num_examples}."]
+    if more:
+        remarks.append(f"They differ in {more}.")
+    elif helps == "undecided":
+        remarks.append("The numbers do not decide the link's exponents.")
+    estimates: list[Estimate] = []
+    if pair.zero is None:
+        remarks.append("The error of predicting zero was not measured; run these cells again to have it.")
+    else:
+        threshold = LEARNS * pair.zero
+        remarks.append(f"Predicting zero gives {number(pair.zero)}.")
+        estimates = [
+            Estimate.of(pair.model_row, label="gated", threshold=threshold),
+            Estimate.of(pair.rival_row, label="ungated", relation=">", threshold=threshold),
+        ]
+    return judge(
+        GATE,
+        estimates,
+        subject=f"{pair.model} against {pair.rival}",
+        at=pair.point.title,
+        settings=pair.point.key,
+        unmet=TWINS if more else "" if helps == "yes" else GATE_CAN_HELP,
+        remarks=remarks,
     )
 
 
 def gate_can_help(link: Any) -> Literal["yes", "no", "undecided"]:
-    """Whether the generative exponent of the link lies below its information exponent."""
+    """Return whether the generative exponent of the link lies below its information exponent."""
     from iclab.theory import generative_exponent, information_exponent
 
     ie, ge = information_exponent(link), generative_exponent(link)
@@ -111,17 +65,26 @@ def gate_can_help(link: Any) -> Literal["yes", "no", "undecided"]:
     return "yes" if (inf if ge.value is None else ge.value) < (inf if ie.value is None else ie.value) else "no"
 
 
-def _basis(twins: Sequence[Twins]) -> str:
-    return basis_of_each(row for t in twins for row in (t.gated, t.ungated))
+def _helps(prompts: dict[str, Any]) -> str:
+    """As `gate_can_help`; ``no`` for prompts without a link."""
+    return gate_can_help(prompts["link"]) if "link" in prompts else "no"
 
 
-def _zero(twins: Sequence[Twins]) -> str:
-    return f"predicting zero gives {spread(t.zero for t in twins)}"
+def _section(config: dict, learner: str) -> dict:
+    """The section of a learner, by the name that figures show."""
+    return next((s for name, s in config["learners"].items() if (s["label"] or name) == learner), {})
 
 
-def _told(twins: Sequence[Twins]) -> str:
-    lengths = sorted({t.num_examples for t in twins})
-    at = f"at N = {', '.join(map(str, lengths))}: "
-    return at + "; ".join(
-        f"{t.title + ': ' if t.title else ''}{quantity(t.gated)} against {quantity(t.ungated)}" for t in twins
+def _is_ungated(section: dict) -> bool:
+    return section.get("kind") == "one_layer" and section["role"] == "ablation" and section["gate"] == "linear"
+
+
+def _differences(model: dict, ungated: dict) -> str:
+    """What tells a model and its ungated ablation apart beside the gate; empty for twins."""
+    if model.get("kind") != "one_layer" or model["gate"] == "linear":
+        return "more than the gate: the first model has none"
+    there, here = (
+        {key: value for key, value in section.items() if key not in _OF_THE_GATE} for section in (model, ungated)
     )
+    there, here = there | there.pop("pretraining"), here | here.pop("pretraining")
+    return ", ".join(key for key in {**there, **here} if there.get(key) != here.get(key))

@@ -11,7 +11,7 @@ from iclab.results.wording import number, plural
 
 
 def tuning_table(points: Sequence[GridPoint]) -> list[Table]:
-    """At each place, for each kernel and tuned length: the choices of the seeds. ``points`` hold all metrics."""
+    """At each grid point, for each kernel and tuned length: the choices of the seeds. ``points`` hold all metrics."""
     rows = []
     for point in points:
         chosen = point.rows[point.rows["metric"].isin([BANDWIDTH, PENALTY])]

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 from iclab.experiments.roles import Role
 from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
-from iclab.results.page import Figure, Finding, Panel, Reading, Table
+from iclab.results.page import Figure, Panel, Report, Table
 from iclab.results.wording import abscissa, basis, by_learner, interval_note, quantity, series
 from iclab.studies.error.comparisons import (
     Comparison,
     compare,
-    comparison_finding,
+    comparison_note,
     paired_table,
     pretraining_lengths,
     roles_of,
-    twins_of,
     zero_error,
 )
-from iclab.studies.error.gate_claim import gate_findings
+from iclab.studies.error.gate_claim import gate_claim
 from iclab.studies.error.kernels import kernel_notes, kernel_stops, tuning_table
 from iclab.studies.error.names import ZERO
 from iclab.studies.error.scaling import scaling
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
 
     from iclab.results.results import Results
 
-_NOTES = (
+_METHODS = (
     "Errors are against the clean target; results.csv also holds absolute errors and errors against noisy labels.",
     "The exact curve is the error of reading a Gaussian state that has the exact alignment of the gate: "
     "sum_k c_k^2 (1 - a^(2k)). It is close to the best fixed head while |S_1| varies little from prompt to "
     "prompt, and bounds nothing otherwise.",
-    "The oracles are told the support and are calibrated on tasks of their own stream. One reads the direction "
+    "The oracles know the support and are calibrated on tasks of their own stream. One reads the direction "
     "of S_1 optimally, normalising each prompt by its own |S_1|, which the model's head cannot do; the other "
     "has the best fixed head for <S_1, x>.",
 )
 
 
-def summarise(results: Results) -> Reading:
-    """Error against N for every place of the grid, comparisons of the first model, and scaling in r and d."""
+def summarise(results: Results) -> Report:
+    """Error against N at every grid point, comparisons of the first model, and scaling in r and d."""
     summary = results.summary
     columns = swept_columns(results, own=("step",))
     errors = summary[summary["metric"] == "squared_error"]
@@ -61,10 +60,11 @@ def summarise(results: Results) -> Reading:
         f"{' '.join([interval_note(errors), *stops])}{left_out}",
         panels,
     )
-    scaling_figures, scaling_tables, scaling_findings = scaling(results, columns, roles)
+    scaling_figures, scaling_tables, scaling_claims = scaling(results, columns, roles)
     training_figures, training_tables = training(results, columns, roles)
-    return Reading(
-        findings=[*_gate(comparisons), *scaling_findings, *_rivals(comparisons)],
+    return Report(
+        claims=[*filter(None, map(gate_claim, comparisons)), *scaling_claims],
+        notes=_rivals(comparisons),
         figures=[figure, *scaling_figures, *training_figures],
         tables=[
             *paired_table(comparisons),
@@ -80,18 +80,13 @@ def summarise(results: Results) -> Reading:
             *_recovery_table(results, columns),
             *tuning_table(grid_points(results, summary, columns)),
         ],
-        notes=[*_NOTES, *tuned],
+        methods=[*_METHODS, *tuned],
     )
 
 
-def _gate(comparisons: list[Comparison]) -> list[Finding]:
-    twins, unknown = twins_of(comparisons)
-    return [*gate_findings(twins), *unknown]
-
-
-def _rivals(comparisons: list[Comparison]) -> list[Finding]:
+def _rivals(comparisons: list[Comparison]) -> list[str]:
     rivals = dict.fromkeys(c.rival for c in comparisons)
-    return [comparison_finding([c for c in comparisons if c.rival == rival]) for rival in rivals]
+    return [comparison_note([c for c in comparisons if c.rival == rival]) for rival in rivals]
 
 
 def _panel(point: GridPoint, roles: Mapping[str, Role]) -> Panel:

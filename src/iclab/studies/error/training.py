@@ -30,8 +30,8 @@ def training(results: Results, columns: list[str], roles: Mapping[str, Role]) ->
     panels, left_out = capped([_panel(point, roles) for point in points], "summary.csv")
     figure = Figure(
         "training",
-        "Error over all prefixes of fixed prompts of the final law while a model is trained, divided by that of "
-        "predicting zero. A curriculum trains on easier prompts at first, so the error here may rise before it falls. "
+        "Error over all prefixes of fixed prompts of the final distribution while a model is trained, divided by that "
+        "of predicting zero. A curriculum trains on easier prompts at first, so the error here may rise at first. "
         f"{interval_note(curves)}{left_out}",
         panels,
     )
@@ -64,8 +64,8 @@ def _rows(point: GridPoint, roles: Mapping[str, Role]) -> list[list[str | float 
         steps = [int(step) for step in ordered["step"]]
         seeds = list(zip(*ordered["seed_values"], strict=False))
         firsts = [next((s for s, e in zip(steps, errors, strict=False) if e < LEARNED), None) for errors in seeds]
-        told = ", ".join(_first_text(first, steps) for first in firsts)
-        rows.append([point.title, name, told, number(ordered["value"].iloc[-1]), span([len(seeds)], "seed")])
+        steps_text = ", ".join(_first_text(first, steps) for first in firsts)
+        rows.append([point.title, name, steps_text, number(ordered["value"].iloc[-1]), span([len(seeds)], "seed")])
     return rows
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from iclab.claims.claim import ClaimResult, Estimate
+from iclab.claims.oh2025 import EXPONENT, EXPONENT_EXISTS
+from iclab.claims.rules import judge
 from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
-from iclab.results.page import Figure, Finding, Panel, Reading, Series, Table, Verdict
+from iclab.results.page import Figure, Panel, Report, Series, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,21 +20,19 @@ if TYPE_CHECKING:
 
 _SHOWN_PANELS = 6
 
-Outcome = Literal["equal", "differs", "undecided", "neither"]
 
-
-def summarise(results: Results) -> Reading:
-    """The table before and after the gate at every place of the grid, and the coefficients behind it."""
+def summarise(results: Results) -> Report:
+    """The table before and after the gate at every grid point, and the coefficients behind it."""
     summary = results.summary
     columns = swept_columns(results, own=("rho", "b", "degree"))
     points = grid_points(results, summary, columns)
     gates = list(dict.fromkeys(_gates(point) for point in points))
     rows = [row for point in points for row in _rows(point, one_set_of_gates=len(gates) == 1)]
-    outcomes = {_name(point): outcome_of(point.rows) for point in points}
     panels, left_out = capped([_panel(point) for point in points], "the table 'exponents'", _SHOWN_PANELS)
     after = f"ie after the gate at (rho, b) = {gates[0]}" if len(gates) == 1 else "ie after the gate at (rho, b)"
-    return Reading(
-        findings=[_claim(points, outcomes, gates), _helped(points)],
+    return Report(
+        claims=[exponent_claim({_name(point): point.rows for point in points}, _remarks(points, gates))],
+        notes=[_helped(points)],
         figures=[
             Figure(
                 "coefficients",
@@ -45,56 +47,57 @@ def summarise(results: Results) -> Reading:
                 "exponents",
                 "Exact exponents. 'none' means no non-zero coefficient up to the degree looked at; 'undecided', that "
                 "some coefficient cannot be told from zero.",
-                ["link" if columns in (["link"], []) else "place", "ie", "ge", after],
+                ["link" if columns in (["link"], []) else "grid point", "ie", "ge", after],
                 rows,
             )
         ],
-        notes=["Exact quadrature: no prompts, no seeds, no intervals."],
+        methods=["Exact quadrature: no prompts, no seeds, no intervals."],
     )
 
 
-def outcome_of(rows: pd.DataFrame) -> Outcome:
-    """Whether the exponents after the gates are the generative one: ``neither`` where there is none up to the degree
-    looked at and none after the gates, which verifies nothing; ``undecided`` where a number is."""
-    ge, gated = _values(rows)
-    if any(not math.isnan(value) and value != ge for value in gated) and not math.isnan(ge):
-        return "differs"
-    if math.isnan(ge) or any(map(math.isnan, gated)):
-        return "undecided"
-    return "neither" if math.isinf(ge) else "equal"
+def exponent_claim(tables: Mapping[str, pd.DataFrame], remarks: Sequence[str] = ()) -> ClaimResult:
+    """Judge whether the exponents after the gates are the generative ones.
+
+    Args:
+        tables: rows of the summary by the name of the link or grid point. Those with neither a generative exponent up
+            to the degree looked at nor one after the gates verify nothing and do not count.
+        remarks: further facts.
+    """
+    estimates, neither, failing, open_ = [], [], [], []
+    for name, rows in tables.items():
+        ge, gated = _values(rows)
+        if math.isinf(ge) and all(map(math.isinf, gated)):
+            neither.append(name)
+            continue
+        estimates.extend(replace(Estimate.exact(value, f"for {name}"), threshold=ge) for value in gated)
+        differs = not math.isnan(ge) and any(not math.isnan(value) and value != ge for value in gated)
+        (failing if differs else open_ if math.isnan(ge) or any(map(math.isnan, gated)) else []).append(name)
+    holds = len(tables) - len(neither) - len(failing) - len(open_)
+    lists = (
+        (f"It holds for {holds} of {len(tables)}, at every gate tried", [""]),
+        ("It does not for", failing),
+        ("Undecided, with coefficients too near zero to tell:", open_),
+        ("Neither is found up to the degree looked at, which verifies nothing:", neither),
+    )
+    facts = [f"{words} {_listed(names)}".rstrip() + "." for words, names in lists if names]
+    return judge(EXPONENT, estimates, unmet="" if estimates else EXPONENT_EXISTS, remarks=[*facts, *remarks])
 
 
-def _claim(points: Sequence[GridPoint], outcomes: dict[str, Outcome], gates: Sequence[str]) -> Finding:
-    named = {kind: [name for name, found in outcomes.items() if found == kind] for kind in set(outcomes.values())}
+def _remarks(points: Sequence[GridPoint], gates: Sequence[str]) -> list[str]:
     degree = max(point.config["max_degree"] for point in points)
-    told = {
-        "differs": "It does not for",
-        "undecided": "Undecided, with coefficients too near zero to tell:",
-        "neither": f"Neither is found up to degree {degree}, which verifies nothing:",
-    }
-    rest = "".join(f" {words} {_listed(named[kind])}." for kind, words in told.items() if kind in named)
-    text = (
-        f"The information exponent after the gate equals the generative exponent for {len(named.get('equal', []))} of "
-        f"{len(points)} {_noun(points)}, at every gate tried; (rho, b) = {'; or '.join(gates)}.{rest}"
-    )
-    verdict: Verdict = "undecided"
-    if "differs" in named:
-        verdict = "disagrees"
-    elif "equal" in named and "undecided" not in named:
-        verdict = "agrees"
-    return Finding(text, verdict)
+    return [f"Degrees up to {degree} were looked at; (rho, b) = {'; or '.join(gates)}."]
 
 
-def _helped(points: Sequence[GridPoint]) -> Finding:
+def _helped(points: Sequence[GridPoint]) -> str:
     pairs = [(_first(p.rows, "information_exponent"), _first(p.rows, "generative_exponent")) for p in points]
     lower = sum(ge < ie for ie, ge in pairs)
     unknown = sum(math.isnan(ie) or math.isnan(ge) for ie, ge in pairs)
     rest = f" ({unknown} undecided)" if unknown else ""
-    return Finding(f"{lower} of {len(points)} {_noun(points)} have ge < ie{rest}: for them the gate can help.")
+    return f"{lower} of {len(points)} {_noun(points)} have ge < ie{rest}: for them the gate can help."
 
 
 def _noun(points: Sequence[GridPoint]) -> str:
-    return "links" if all(set(point.key) <= {"link"} for point in points) else "places of the grid"
+    return "links" if all(set(point.key) <= {"link"} for point in points) else "grid points"
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iclab.claims.claim import ClaimResult, Estimate
+from iclab.claims.claim import Interval as ClaimInterval
+from iclab.claims.oh2025 import GATE_CAN_HELP, SUPPORT
+from iclab.claims.rules import judge
+from iclab.claims.wording import estimate_text
 from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
-from iclab.results.page import Figure, Finding, Panel, Reading, Table, Verdict
-from iclab.results.wording import basis_of, interval_note, number, plural, quantity, series, span, spread
+from iclab.results.page import Figure, Panel, Report, Table
+from iclab.results.wording import basis_of, interval_note, plural, quantity, series, span, spread
 from iclab.studies.error.gate_claim import gate_can_help
 from iclab.studies.support.study import NO_GATE
 
@@ -29,7 +34,7 @@ class Gain:
     each seed that both have.
 
     Attributes:
-        place: where; its key leaves the gate out.
+        point: where; its key leaves the gate out.
         gate: the learner with the gate.
         values: one a seed.
         interval: of their mean.
@@ -41,17 +46,19 @@ class Gain:
     interval: Interval
 
     @property
-    def judged(self) -> bool:
-        """Whether there are seeds enough (5) for a verdict."""
-        return self.interval.kind == "bootstrap"
+    def estimate(self) -> Estimate:
+        """The mean gain."""
+        mean, ends = float(np.mean(self.values)), self.interval
+        found = ClaimInterval(ends.low, ends.high, ends.level, ends.kind) if ends.low <= ends.high else None
+        return Estimate(mean, found, len(self.values))
 
 
-def summarise(results: Results) -> Reading:
-    """Recovery against N_pt, a panel for each place of the grid, and the gate against none."""
+def summarise(results: Results) -> Report:
+    """Recovery against N_pt, a panel for each grid point, and the gate against none."""
     summary = results.summary[results.summary["metric"] == "support_auc"]
     columns = swept_columns(results, own=("degree",), without=("num_examples", "gate.gate"))
     per_seed = results.per_seed[results.per_seed["metric"] == "support_auc"]
-    figures, findings, rows = [], [], []
+    figures, claims, notes, rows = [], [], [], []
     for degree in (1, 2):
         part = summary[summary["degree"] == degree]
         points = grid_points(results, part, columns)
@@ -62,11 +69,16 @@ def summarise(results: Results) -> Reading:
             f"is chance. Points are seeds, each one pretraining. {interval_note(part)}{left_out}"
         )
         figures.append(Figure(f"support-degree-{degree}", caption, panels))
-        findings.extend(_findings(part, degree))
+        notes.extend(_notes(part, degree))
         at_seeds = grid_points(results, per_seed[per_seed["degree"] == degree], columns)
-        findings.extend(gate_findings([gain for point in at_seeds for gain in gains(point)], degree))
-    return Reading(
-        findings=findings,
+        found = [gain for point in at_seeds for gain in gains(point)]
+        if degree == 1:
+            claims.extend(map(gate_claim, found))
+        else:
+            notes.extend(_gain_note(gate, [g for g in found if g.gate == gate], degree) for gate in _gates(found))
+    return Report(
+        claims=claims,
+        notes=notes,
         figures=figures,
         tables=[
             Table(
@@ -76,19 +88,19 @@ def summarise(results: Results) -> Reading:
                 rows,
             )
         ],
-        notes=[
+        methods=[
             "In theory an ungated model can separate the support too, through the variance of S, since its mean is "
             "blind to links with ie > 2; the table shows how far it does here. Stage I alone does not decide whether "
             "the gate matters: the error experiments compare at test time.",
             "Gate against no gate: the area under the curve, averaged over the context lengths, as a difference for "
-            "each seed. The claim is judged on the degree-1 coordinates of links with ge < ie, and decided only if all "
-            "places of the grid agree.",
+            "each seed. The claim is about the degree-1 coordinates of links with ge < ie.",
         ],
     )
 
 
 def gains(point: GridPoint) -> list[Gain]:
-    """Each gate against no gate at one place; ``place.rows`` has a row a seed. None where one of them is missing."""
+    """Compare each gate with no gate at one grid point, of which ``point.rows`` has a row a seed; nothing where one of
+    them is missing."""
     from iclab.evaluation import interval
 
     tables = {
@@ -106,48 +118,30 @@ def gains(point: GridPoint) -> list[Gain]:
     return found
 
 
-def gate_findings(found: Sequence[Gain], degree: int) -> list[Finding]:
-    """Does the gate help the one gradient step to find the support?"""
-    findings = []
-    for gate in dict.fromkeys(gain.gate for gain in found):
-        of_gate = [gain for gain in found if gain.gate == gate]
-        claimed = [g for g in of_gate if degree == 1 and gate_can_help(g.point.config["prompts"]["link"]) == "yes"]
-        others = [gain for gain in of_gate if gain not in claimed]
-        if claimed:
-            findings.append(_claim(gate, claimed))
-        if others:
-            findings.append(Finding(f"Degree {degree}, {gate} against no gate: {_told(others)}"))
-    return findings
-
-
-def _claim(gate: str, claimed: Sequence[Gain]) -> Finding:
-    judged = [gain for gain in claimed if gain.judged]
-    better = sum(gain.interval.low > 0 for gain in judged)
-    worse = sum(gain.interval.high < 0 for gain in judged)
-    verdict: Verdict = "undecided"
-    if not judged:
-        verdict = "information"
-    elif better == len(claimed):
-        verdict = "agrees"
-    elif worse == len(claimed):
-        verdict = "disagrees"
-    count = f" Better at {better} of {plural(len(claimed), 'place')}, worse at {worse}." if judged else ""
-    few = "" if len(judged) == len(claimed) else " Fewer than 5 seeds: no verdict" + (" there." if judged else ".")
-    return Finding(
-        f"Claim 'with ge < ie the gate lets Stage I find the support', degree 1, {gate} against no gate: "
-        f"{_told(claimed)}{count}{few}",
-        verdict,
+def gate_claim(gain: Gain) -> ClaimResult:
+    """Judge whether the gate helps the one gradient step to find the support."""
+    helps = gate_can_help(gain.point.config["prompts"]["link"])
+    return judge(
+        SUPPORT,
+        gain.estimate,
+        subject=f"{gain.gate} against no gate",
+        at=gain.point.title,
+        settings=gain.point.key,
+        unmet="" if helps == "yes" else GATE_CAN_HELP,
     )
 
 
-def _told(found: Sequence[Gain]) -> str:
-    seeds = span((len(gain.values) for gain in found), "seed")
-    means = [float(np.mean(gain.values)) for gain in found]
+def _gates(found: Sequence[Gain]) -> list[str]:
+    return list(dict.fromkeys(gain.gate for gain in found))
+
+
+def _gain_note(gate: str, found: Sequence[Gain], degree: int) -> str:
+    lead = f"Degree {degree}, {gate} against no gate: the area under the ROC curve changes by"
+    seeds = span((gain.estimate.seeds for gain in found), "seed")
     if len(found) == 1:
-        ends = found[0].interval
-        interval = "" if np.isnan(ends.low) else f" ({number(ends.low)} to {number(ends.high)})"
-        return f"the area under the ROC curve changes by {number(means[0])}{interval}, paired ({seeds})."
-    return f"the area under the ROC curve changes by {spread(means)} over {len(found)} places, paired ({seeds} each)."
+        return f"{lead} {estimate_text(found[0].estimate)}, paired ({seeds})."
+    means = spread(gain.estimate.value for gain in found)
+    return f"{lead} {means} over {len(found)} grid points, paired ({seeds} each)."
 
 
 def _panel(point: GridPoint, degree: int) -> Panel:
@@ -174,18 +168,16 @@ def _rows(point: GridPoint, degree: int) -> list[list[str | float | int | None]]
     ]
 
 
-def _findings(part: pd.DataFrame, degree: int) -> list[Finding]:
-    findings = []
+def _notes(part: pd.DataFrame, degree: int) -> list[str]:
+    notes = []
     for learner, group in part.groupby("learner", sort=False):
         perfect = group[group["value"] >= _FOUND]
         first = ""
         if len(perfect):
             n, shortest = int(perfect["num_examples"].min()), int(group["num_examples"].min())
             first = f", first at N_pt <= {n}, the shortest measured" if n == shortest else f", first at N_pt = {n}"
-        findings.append(
-            Finding(
-                f"Degree {degree}, {learner}: the mean area under the ROC curve is at least {_FOUND} at "
-                f"{len(perfect)} of {plural(len(group), 'setting')}{first} ({basis_of(group)} each)."
-            )
+        notes.append(
+            f"Degree {degree}, {learner}: the mean area under the ROC curve is at least {_FOUND} at "
+            f"{len(perfect)} of {plural(len(group), 'setting')}{first} ({basis_of(group)} each)."
         )
-    return findings
+    return notes

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iclab.claims.claim import ClaimResult, Estimate
+from iclab.claims.li2025 import SEARCH
+from iclab.claims.rules import judge
 from iclab.experiments.roles import Role
 from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
-from iclab.results.page import Figure, Finding, Panel, Reading, Table, Verdict
+from iclab.results.page import Figure, Panel, Report, Table
 from iclab.results.wording import basis, by_learner, interval_note, number, quantity, series
-from iclab.studies.outliers.training.report import roles_of
+from iclab.studies.outliers.learners import roles_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,19 +23,19 @@ if TYPE_CHECKING:
 OWN = ("size", "attack", "position", "distance", "direction")
 _ATTACKS: list[tuple[str, str, str, Role]] = [
     ("none", "random", "no outlier", "ceiling"),
-    ("label", "random", "label alone, any place", "baseline"),
-    ("random", "random", "random direction, any place", "baseline"),
-    ("training", "random", "training outlier, any place", "ablation"),
-    ("search", "worst", "worst of many random directions and places", "ablation"),
-    ("gradient", "random", "gradient search, any place", "model"),
-    ("gradient", "worst", "gradient search, worst place", "model"),
+    ("label", "random", "label alone, any position", "baseline"),
+    ("random", "random", "random direction, any position", "baseline"),
+    ("training", "random", "training outlier, any position", "ablation"),
+    ("search", "worst", "worst of many random directions and positions", "ablation"),
+    ("gradient", "random", "gradient search, any position", "model"),
+    ("gradient", "worst", "gradient search, worst position", "model"),
 ]
 _SIZE = "size of the outlier, |delta| / |v|"
 _HALF = 0.5
 
 
-def summarise(results: Results) -> Reading:
-    """Panels by place of the grid and learner."""
+def summarise(results: Results) -> Report:
+    """Panels by grid point and learner."""
     groups = [g for p in grid_points(results, results.summary, swept_columns(results, own=OWN)) for g in _groups(p)]
     summary = results.summary
     figures = []
@@ -42,26 +46,32 @@ def summarise(results: Results) -> Reading:
             "0-1 error of the query where one example of an otherwise unchanged prompt is made an outlier.",
             _error_panel,
         ),
-        ("distance", "error_at", "0-1 error under the gradient search by the place that it attacks.", _distance_panel),
+        (
+            "distance",
+            "error_at",
+            "0-1 error under the gradient search by the position that it attacks.",
+            _distance_panel,
+        ),
         (
             "directions",
             "share",
-            "What the worst outliers are made of: parts of |delta|^2 of the gradient search at its worst place.",
+            "What the worst outliers are made of: parts of |delta|^2 of the gradient search at its worst position.",
             _direction_panel,
         ),
     ):
-        shown, left = capped([panel(title, rows) for title, rows, _ in groups], "summary.csv")
+        shown, left = capped([panel(group.title, group.rows) for group in groups], "summary.csv")
         note = interval_note(summary[summary["metric"] == metric])
         figures.append(Figure(name, f"{caption} {note}{left}", shown))
-    return Reading(
-        findings=[f for title, rows, training in groups for f in _findings(title, rows, training)],
+    return Report(
+        claims=[search_claim(group) for group in groups],
+        notes=[_note(group) for group in groups],
         figures=figures,
         tables=[
             Table(
                 "attack",
-                "Error by attack; at the worst place where the adversary searches, else averaged over places. Distance "
-                "and cosine are those of the worst outliers of the gradient search: the place from the query, and the "
-                "angle with the sum of the outlier patterns (negative: the opposite of what training showed).",
+                "Error by attack; at the worst position where the adversary searches, else averaged over positions. "
+                "Distance and cosine are those of the worst outliers of the gradient search: the position from the "
+                "query, and the angle with the sum of the outlier patterns (negative: the opposite of training).",
                 [
                     "setting",
                     "|delta|/|v|",
@@ -73,24 +83,35 @@ def summarise(results: Results) -> Reading:
                     "cosine",
                     "rests on",
                 ],
-                [row for title, rows, _ in groups for row in _rows(title, rows)],
+                [row for group in groups for row in _rows(group.title, group.rows)],
             )
         ],
-        notes=[
+        methods=[
             "The adversary of the gradient search knows the model, the prompt and the query, and chooses one example "
             "of the context; the label there follows the rule. What it finds is a lower bound on the harm of the worst "
-            "outlier, since a local search may miss it. The random search asks the model as often at each place. No "
-            "published claim is about such outliers, so there is nothing to agree with; what is judged is whether the "
-            "search does its work: it does where the 95 % interval of the random search's margin less its own, prompt "
-            "by prompt, lies above 0 at every size, and does not where one lies below.",
+            "outlier, since a local search may miss it. The random search asks the model as often at each position. No "
+            "published claim is about such outliers; what is judged is whether the search does its work.",
         ],
     )
 
 
-def _groups(point: GridPoint) -> Iterator[tuple[str, pd.DataFrame, float]]:
-    """The rows of each learner, what to call them, and kappa_a in training."""
+@dataclass(frozen=True)
+class Group:
+    """The rows of one learner at a grid point."""
+
+    point: GridPoint
+    name: str
+    rows: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """Of panels and rows of tables."""
+        return f"{self.point.prefix}{self.name}"
+
+
+def _groups(point: GridPoint) -> Iterator[Group]:
     for name, rows in by_learner(point.rows, roles_of(point.config)):
-        yield f"{point.prefix}{name}", rows, float(point.config["prompts"]["outlier_size"])
+        yield Group(point, name, rows)
 
 
 def _error_panel(title: str, rows: pd.DataFrame) -> Panel:
@@ -139,8 +160,10 @@ def _rows(title: str, rows: pd.DataFrame) -> Iterator[list[str | float | int | N
         yield [title, float(size), *shown, quantity(distance), quantity(cosine), basis(distance)]
 
 
-def _findings(title: str, rows: pd.DataFrame, training: float) -> Iterator[Finding]:
-    """The smallest size that misleads the model in half of the prompts, and what the search is worth."""
+def _note(group: Group) -> str:
+    """The smallest size that misleads the model in half of the prompts."""
+    title, rows = group.title, group.rows
+    training = float(group.point.config["prompts"]["outlier_size"])
     sizes = sorted(rows["size"].unique())
     fooled = next(
         (s for s in sizes if _one(rows, "error", s, attack="gradient", position="worst")["value"] >= _HALF), None
@@ -157,36 +180,33 @@ def _findings(title: str, rows: pd.DataFrame, training: float) -> Iterator[Findi
             f"error is {quantity(error)} under the search and {quantity(plain)} under a random outlier "
             f"({basis(error)}); in training outliers had {training:g} |v|"
         )
-    yield Finding(f"{title}: {text}.")
-    yield _search(title, rows, sizes)
+    return f"{title}: {text}."
 
 
-def _search(title: str, rows: pd.DataFrame, sizes: list[float]) -> Finding:
-    """Whether the gradient search finds more than as many random directions, on the same prompts."""
-    if "search_gain" not in set(rows["metric"]):
-        return Finding(f"{title}: this run kept no margins by prompt, so the search is not judged; run it again.")
-    gains = [_one(rows, "search_gain", size) for size in sizes]
-    smaller = sum(gain["value"] > 0 for gain in gains)
-    verdict: Verdict = "undecided"
-    if gains[0]["interval"] != "bootstrap":
-        verdict = "information"
-    elif any(gain["high"] < 0 for gain in gains):
-        verdict = "disagrees"
-    elif all(gain["low"] > 0 for gain in gains):
-        verdict = "agrees"
-    size = sizes[-1]
-    clean, search, gradient = (
-        float(_one(rows, "attacked_margin", size, attack=attack)["value"]) for attack in ("none", "search", "gradient")
-    )
-    margins = (
-        f"{number(gradient / clean)} against {number(search / clean)} of the clean margin"
-        if clean > 0
-        else f"a margin of {number(gradient)} against {number(search)}, where the clean one is {number(clean)}"
-    )
-    return Finding(
-        f"{title}: the gradient search leaves a smaller margin than as many random directions at {smaller} of "
-        f"{len(sizes)} sizes ({margins} at |delta| = {size:g} |v|; difference {quantity(gains[-1])}, paired by prompt, "
-        f"{basis(gains[-1])}). It should everywhere, or it is no search."
-        + (" Fewer than 5 seeds: no verdict." if verdict == "information" else ""),
-        verdict,
+def search_claim(group: Group) -> ClaimResult:
+    """Judge whether the gradient search finds more than as many random directions, on the same prompts."""
+    rows, sizes = group.rows, sorted(group.rows["size"].unique())
+    remarks: list[str] = []
+    gains: list[Estimate] = []
+    if "search_gain" in set(rows["metric"]):
+        gains = [Estimate.of(_one(rows, "search_gain", size), label=f"at |delta| = {size:g} |v|") for size in sizes]
+        size = sizes[-1]
+        clean, search, gradient = (
+            float(_one(rows, "attacked_margin", size, attack=attack)["value"])
+            for attack in ("none", "search", "gradient")
+        )
+        margins = (
+            f"{number(gradient / clean)} against {number(search / clean)} of the clean margin"
+            if clean > 0
+            else f"a margin of {number(gradient)} against {number(search)}, where the clean one is {number(clean)}"
+        )
+        remarks.append(f"At |delta| = {size:g} |v| it leaves {margins}.")
+    return judge(
+        SEARCH,
+        gains,
+        subject=group.name,
+        at=group.point.title,
+        settings=group.point.key,
+        unmet="" if gains else SEARCH.conditions[0],
+        remarks=remarks,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iclab.results.grid_points import GridPoint, axis_name, column_of, grid_points, swept_columns
-from iclab.results.wording import text
+from iclab.results.wording import format_setting
 from iclab.studies.outliers.names import ERROR, STEP_LETTERS, TEST_LETTERS, TRAINING_LETTERS
 
 if TYPE_CHECKING:
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 _LONGEST = 40
 _WORDS = {"labels": "{} labels", "placement": "outliers {}", "outliers": "outliers {}"}
-_PLACEMENTS = {"random": "at random places", "farthest": "farthest from the query", "closest": "closest to the query"}
+_PLACEMENTS = {
+    "random": "at random positions",
+    "farthest": "farthest from the query",
+    "closest": "closest to the query",
+}
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,9 @@ class Coordinate:
         """Whether it can be an abscissa."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
 
-    def told(self, value: Any) -> str:
+    def format_value(self, value: Any) -> str:
         """``kappa_a' = 2``, ``flipped labels``."""
-        shown = text(_PLACEMENTS.get(value, value) if self.letter == "placement" else value)
+        shown = format_setting(_PLACEMENTS.get(value, value) if self.letter == "placement" else value)
         if len(shown) > _LONGEST:
             shown = f"{shown[: _LONGEST - 3]}... (no. {self.values.index(value) + 1})"
         return _WORDS[self.letter].format(shown) if self.letter in _WORDS else f"{self.letter} = {shown}"
@@ -57,11 +61,14 @@ def coordinates(results: Results) -> list[Coordinate]:
 
 
 def points(results: Results, frame: pd.DataFrame, coords: Sequence[Coordinate]) -> list[GridPoint]:
-    """The places of ``frame`` that differ in ``coords``, with titles in the paper's letters."""
+    """The grid points of ``frame`` that differ in ``coords``, with titles in the paper's letters."""
     found = grid_points(results, frame, [coord.column for coord in coords])
     return [
         replace(
-            point, title=", ".join(coord.told(point.key[coord.column]) for coord in coords if coord.column in point.key)
+            point,
+            title=", ".join(
+                coord.format_value(point.key[coord.column]) for coord in coords if coord.column in point.key
+            ),
         )
         for point in found
     ]
@@ -73,9 +80,10 @@ def without(coords: Sequence[Coordinate], columns: Collection[str]) -> list[Coor
 
 
 def setting(point: GridPoint, name: str) -> Any:
-    """The value of the test law's ``name`` at this place: its axis's where it has one, else what ``test`` says.
+    """The value of the test distribution's ``name`` at this grid point: its axis's where it has one, else that of the
+    section ``test``.
 
-    ``None`` where the place holds rows of several values.
+    ``None`` where the grid point holds rows of several values.
     """
     if name in point.key:
         return point.key[name]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from iclab.claims.li2025 import LEVELS
 from iclab.results.grid_points import GridPoint, capped
 from iclab.results.page import Figure, Panel, Scale, Series
 from iclab.results.wording import by_learner, interval_note, series
 from iclab.studies.outliers.error.coordinates import Coordinate, points, setting, without
-from iclab.studies.outliers.error.fraction_claims import LEVELS
 from iclab.studies.outliers.error.placement_claims import PLACEMENTS, quoted_accuracy
 from iclab.studies.outliers.learners import Trained, learners_of, roles_of
 from iclab.studies.outliers.names import ALPHA, ERROR, FLOOR, NO_CLEAN_EXAMPLE

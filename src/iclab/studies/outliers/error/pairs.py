@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iclab.errors import InputError
-from iclab.results.wording import number
+from iclab.results.results import Difference
 from iclab.studies.outliers.names import ERROR
 
 if TYPE_CHECKING:
@@ -18,40 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Term:
-    """``weight`` times the error of a learner at a place."""
+    """``weight`` times the error of a learner at a grid point."""
 
     weight: float
     learner: str
     key: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Combination:
-    """A sum of terms, its interval, and what they rest on."""
+def combination(results: Results, terms: Sequence[Term]) -> Difference | None:
+    """Return the sum of the terms, prompt by prompt: all were measured on the same prompts up to what the test
+    distributions say.
 
-    value: float
-    low: float
-    high: float
-    interval: str
-    num_seeds: int
-    num_prompts: int
-
-    @property
-    def judged(self) -> bool:
-        """Whether there are seeds enough (5) for an interval that says something of other seeds."""
-        return self.interval == "bootstrap"
-
-    def told(self, scale: float = 1.0) -> str:
-        """``17.2 (15.1 to 19.3)``, in multiples of ``1/scale``."""
-        if not np.isfinite(self.low):
-            return number(scale * self.value)
-        return f"{number(scale * self.value)} ({number(scale * self.low)} to {number(scale * self.high)})"
-
-
-def combination(results: Results, terms: Sequence[Term]) -> Combination | None:
-    """The sum of the terms, prompt by prompt: every one was measured on the same prompts up to what the test laws say.
-
-    ``None`` where they were not all measured, or on different seeds.
+    Returns:
+        ``None`` where they were not all measured, or on different seeds.
 
     Raises:
         InputError: for a key that leaves more than one number a seed.
@@ -62,13 +41,13 @@ def combination(results: Results, terms: Sequence[Term]) -> Combination | None:
     seeds = sorted(found[0])
     if not seeds or any(sorted(rows) != seeds for rows in found):
         return None
-    samples = [
-        sum(term.weight * results.samples[rows[seed]] for term, rows in zip(terms, found, strict=True))
-        for seed in seeds
-    ]
-    shape = interval(samples)  # type: ignore[arg-type]
-    value = float(np.mean([s.mean() for s in samples]))  # type: ignore[union-attr]
-    return Combination(value, shape.low, shape.high, shape.kind, len(seeds), samples[0].shape[1])  # type: ignore[union-attr]
+    rows_of = [[rows[seed] for rows in found] for seed in seeds]
+    weights = [term.weight for term in terms]
+    samples = [sum(w * results.samples[row] for w, row in zip(weights, rows, strict=True)) for rows in rows_of]
+    samples = [np.asarray(sample) for sample in samples]
+    ends = interval(samples)
+    values = tuple(float(sample.mean()) for sample in samples)
+    return Difference(float(np.mean(values)), ends.low, ends.high, ends.kind, ends.level, samples[0].shape[1], values)
 
 
 def _by_seed(results: Results, term: Term) -> dict[int, int]:

@@ -1,17 +1,20 @@
-"""Where the outliers stand: the placement table of arXiv 2510.00399, its claims, and what other training laws mend."""
+"""Where the outliers stand: the placement table of arXiv 2510.00399, its claims, and what other trainings change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from iclab.claims.claim import ClaimResult, Estimate
+from iclab.claims.li2025 import COLLAPSE, LEARNED, NO_COLLAPSE, PUBLISHED
+from iclab.claims.rules import judge
 from iclab.results.grid_points import GridPoint
-from iclab.results.page import Finding, Table, Verdict
-from iclab.results.wording import basis, number, plural
-from iclab.studies.outliers.error.claims import Judged
-from iclab.studies.outliers.error.conditions import is_published, not_learned, theorem_covers
+from iclab.results.page import Table
+from iclab.results.results import Difference
+from iclab.results.wording import basis, basis_of_each, difference, number
+from iclab.studies.outliers.error.conditions import final_loss_text, is_published, theorem_covers, training_rows
 from iclab.studies.outliers.error.coordinates import Coordinate, points, setting, without
-from iclab.studies.outliers.error.pairs import Combination, Term, combination
+from iclab.studies.outliers.error.pairs import Term, combination
 from iclab.studies.outliers.learners import Trained, learners_of
 from iclab.studies.outliers.names import ALPHA
 
@@ -31,8 +34,9 @@ QUOTED = {
 We take them to be for random labels, under which alone linear attention comes near its accuracies at alpha = 0.5.
 """
 
-_COLLAPSE, _SAME = 0.10, 0.01
-_POINTS = "Mamba at least 10"
+_MOST_POINTS = 9
+"""Up to so many grid points a mitigation has a sentence for each."""
+
 _PUBLISHED_ALPHA, _PUBLISHED_FRACTION = 0.5, 0.4
 
 
@@ -65,7 +69,7 @@ def placement_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coo
         "the kappa_a' of its table, and take it to be for random labels, under which alone linear attention comes near "
         "it."
     )
-    columns = ["test law", "learner", "outliers", "accuracy, %", "published, %", "rests on"]
+    columns = ["test distribution", "learner", "outliers", "accuracy, %", "published, %", "rests on"]
     return [Table("placement", caption, columns, rows)] if rows else []
 
 
@@ -77,15 +81,37 @@ def accuracy(row: pd.Series) -> str:
     return f"{value:.2f}" if not math.isfinite(low) else f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
-def placement_claims(results: Results, point: GridPoint) -> list[Judged]:
-    """Does placing the outliers next to the query cost Mamba ten points, and the others nothing?"""
+def placement_claims(results: Results, point: GridPoint) -> list[ClaimResult]:
+    """Judge whether placing the outliers next to the query costs Mamba ten points, and the others nothing."""
     found = []
     for learner in learners_of(point.config):
-        closest, farthest = (_gap(results, point, learner.name, placement) for placement in ("closest", "farthest"))
-        if theorem_covers(point, learner) and closest is not None:
-            claim = _placement(point, learner, closest, farthest)
-            claim = claim if _published(point, learner) else claim.unless(" Not the published setting: no verdict.")
-            found.append(claim.unless(not_learned(results, point, learner)))
+        gaps = {placement: _gap(results, point, learner.name, placement) for placement in ("closest", "farthest")}
+        estimates = {
+            placement: Estimate.of(
+                gap, 100, label=f"{placement} to the query" if placement == "closest" else f"{placement} from it"
+            )
+            for placement, gap in gaps.items()
+            if gap is not None
+        }
+        if not theorem_covers(point, learner) or "closest" not in estimates:
+            continue
+        gated = learner.section.kind == "gated"
+        far = gaps["farthest"]
+        loss = final_loss_text(training_rows(results, point, learner), learner.name)
+        found.append(
+            judge(
+                COLLAPSE if gated else NO_COLLAPSE,
+                estimates["closest"] if gated else list(estimates.values()),
+                subject=learner.name,
+                at=point.title,
+                settings=point.key,
+                unmet=PUBLISHED if not _published(point, learner) else LEARNED if loss else "",
+                remarks=[
+                    f"Outliers farthest from it cost {difference(far, 100)} points." if gated and far else "",
+                    loss,
+                ],
+            )
+        )
     return found
 
 
@@ -96,8 +122,8 @@ def claimed_alpha(coords: Sequence[Coordinate]) -> float | None:
     return min(alphas, key=lambda alpha: abs(alpha - _PUBLISHED_ALPHA), default=None)
 
 
-def _gap(results: Results, point: GridPoint, learner: str, placement: str = "closest") -> Combination | None:
-    """Error with the outliers at ``placement`` less that with them at random places."""
+def _gap(results: Results, point: GridPoint, learner: str, placement: str = "closest") -> Difference | None:
+    """Error with the outliers at ``placement`` less that with them at random positions."""
     return combination(results, [_term(1, learner, point, placement), _term(-1, learner, point, "random")])
 
 
@@ -105,36 +131,38 @@ def _term(weight: float, learner: str, point: GridPoint, placement: str) -> Term
     return Term(weight, learner, {**point.key, "placement": placement})
 
 
-def _placement(point: GridPoint, learner: Trained, gap: Combination, far: Combination | None) -> Judged:
-    """``gap`` and ``far``: the closest and the farthest places less random ones."""
-    farthest = f", and those farthest from it {far.told(100)}" if far is not None else ""
-    told = f"against random places they cost {learner.name} {gap.told(100)} points{farthest} ({_basis(gap)}, paired)"
-    if learner.section.kind == "gated":
-        claim, verdict = f"claim 'outliers closest to the query cost {_POINTS} points'", _above(gap, _COLLAPSE)
-    else:
-        claim = "claim 'without gates the placement of outliers makes no difference' (less than 1 point)"
-        verdict = _all([_within(each, _SAME) for each in (gap, far) if each is not None])
-    text = f"{point.prefix}{claim}: {told}."
-    return Judged(f"{learner.name}, {claim}", point.title, Finding(text, verdict))
+def mitigation_notes(results: Results, found: Sequence[GridPoint]) -> list[str]:
+    """Compare learners that were trained otherwise, on another distribution or with other steps, with the first of the
+    same model that was trained on the common one. This is no claim of the paper.
 
-
-def mitigation_claims(results: Results, point: GridPoint) -> list[Judged]:
-    """Learners that were trained otherwise, under another law or with other steps, against the first of the same model
-    that was trained under the common law."""
-    found = []
-    learners = learners_of(point.config)
-    for learner in learners:
-        same = [other for other in learners if _model(other) == _model(learner) and not other.changed]
-        if same and same[0].name != learner.name:
-            found.extend(_mitigation(results, point, same[0], learner))
-    return found
+    Args:
+        results: of the run.
+        found: the grid points.
+    """
+    notes: dict[str, list[tuple[str, str]]] = {}
+    for point in found:
+        learners = learners_of(point.config)
+        for learner in learners:
+            same = [other for other in learners if _model(other) == _model(learner) and not other.changed]
+            if same and same[0].name != learner.name:
+                notes.setdefault(learner.name, []).extend(_mitigation(results, point, same[0], learner))
+    shown = []
+    for name, answers in notes.items():
+        if len(answers) <= _MOST_POINTS:
+            shown.extend(text for _, text in answers)
+            continue
+        counts = {answer: sum(a == answer for a, _ in answers) for answer in dict.fromkeys(a for a, _ in answers)}
+        told = "; ".join(f"{answer} at {count}" for answer, count in counts.items())
+        shown.append(f"Does '{name}' win back more than half of the collapse? Of {len(answers)} grid points: {told}.")
+    return shown
 
 
 def _model(learner: Trained) -> tuple[str, int]:
     return learner.section.kind, learner.section.depth
 
 
-def _mitigation(results: Results, point: GridPoint, usual: Trained, learner: Trained) -> list[Judged]:
+def _mitigation(results: Results, point: GridPoint, usual: Trained, learner: Trained) -> list[tuple[str, str]]:
+    """Whether more than half of the collapse is won back, in a word, and the sentence; nothing where there is none."""
     collapse = _gap(results, point, usual.name)
     half = combination(
         results,
@@ -151,44 +179,20 @@ def _mitigation(results: Results, point: GridPoint, usual: Trained, learner: Tra
         for placement in PLACEMENTS
     }
     if collapse is None or half is None or not collapse.low > 0:
-        return []  # nothing to mend
-    told = "; ".join(f"{name} {change.told(100)}" for name, change in changes.items() if change is not None)
+        return []
     answer = "fewer than 5 seeds leave it open"
-    if half.judged:
+    if half.interval == "bootstrap":
         answer = "yes" if half.high < 0 else "no" if half.low > 0 else "undecided"
-    mended = changes["closest"]
-    share = number(100 * mended.value / collapse.value) if mended is not None else "an unknown part"
+    losses = [final_loss_text(training_rows(results, point, each), each.name) for each in (usual, learner)]
+    if any(losses):
+        answer = "a training did not learn"
+    won = changes["closest"]
+    share = number(100 * won.value / collapse.value) if won is not None else "an unknown part"
+    gains = "; ".join(f"{name} {difference(change, 100)}" for name, change in changes.items() if change is not None)
     text = (
-        f"{point.prefix}does the training of '{learner.name}' mend the collapse of '{usual.name}'? Outliers "
-        f"closest to the query cost the latter {collapse.told(100)} points against random places, of which the former "
-        f"wins back {share} %. More than half: {answer}. Its gain in accuracy by placement, in points: {told} "
-        f"({_basis(half)}, paired). This is no claim of the paper."
+        f"{point.prefix}does the training of '{learner.name}' undo the collapse of '{usual.name}'? Outliers closest to "
+        f"the query cost the latter {difference(collapse, 100)} points against random positions, of which the former "
+        f"wins back {share} %. More than half: {answer}. Its gain in accuracy by placement, in points: {gains} "
+        f"({basis_of_each([half])}, paired). This is no claim of the paper."
     )
-    claim = Judged(f"'{learner.name}' mends more than half of the collapse", point.title, Finding(text))
-    return [claim.unless(not_learned(results, point, usual) or not_learned(results, point, learner))]
-
-
-def _all(verdicts: Sequence[Verdict]) -> Verdict:
-    """What several parts of a claim come to: one that fails refutes it."""
-    worst: tuple[Verdict, ...] = ("disagrees", "information", "undecided")
-    return next((verdict for verdict in worst if verdict in verdicts), "agrees")
-
-
-def _above(gap: Combination, level: float) -> Verdict:
-    if not gap.judged:
-        return "information"
-    if gap.low > level:
-        return "agrees"
-    return "disagrees" if gap.high < level else "undecided"
-
-
-def _within(gap: Combination, level: float) -> Verdict:
-    if not gap.judged:
-        return "information"
-    if max(-gap.low, gap.high) < level:
-        return "agrees"
-    return "disagrees" if gap.low > level or gap.high < -level else "undecided"
-
-
-def _basis(gap: Combination) -> str:
-    return f"{plural(gap.num_seeds, 'seed')}, {plural(gap.num_prompts, 'prompt')} each"
+    return [(answer, " ".join(part for part in (text, *losses) if part))]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from iclab.claims.li2025 import LEVELS
 from iclab.results.grid_points import swept_columns
 from iclab.results.page import Table
 from iclab.results.wording import basis_of, interval_note, plural, quantity
 from iclab.studies.outliers.error.coordinates import Coordinate, points, without
-from iclab.studies.outliers.error.fraction_claims import LEVELS, tolerated_text
+from iclab.studies.outliers.error.fraction_claims import tolerated_text
 from iclab.studies.outliers.learners import learners_of
 from iclab.studies.outliers.names import ALPHA, TRAINING_LOSS
 
@@ -22,7 +23,7 @@ _MOST_ROWS = 400
 
 
 def error_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coordinate]) -> list[Table]:
-    """The error of every learner at every place."""
+    """The error of every learner at every grid point."""
     learners = list(dict.fromkeys(errors["learner"]))
     rest = without(coords, [ALPHA])
     by_alpha = len(rest) < len(coords)
@@ -36,7 +37,7 @@ def error_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coordin
     caption = f"0-1 error, averaged over all tasks. {interval_note(errors)}" + (
         f" {plural(left, 'further row')} left out; summary.csv has all." if left > 0 else ""
     )
-    columns = ["test law", *(["alpha"] if by_alpha else []), *learners, "rests on"]
+    columns = ["test distribution", *(["alpha"] if by_alpha else []), *learners, "rests on"]
     return [Table("error", caption, columns, rows[:_MOST_ROWS])]
 
 
@@ -55,7 +56,13 @@ def tolerance_table(results: Results, errors: pd.DataFrame, coords: Sequence[Coo
         "alpha (>=: it is the largest of all; <: it does not at the smallest), and the share of outliers that the "
         "theorems of arXiv 2510.00399 tolerate, as published, for models that they treat."
     )
-    columns = ["test law", "learner", *(f"alpha for error < {level:g}" for level in LEVELS), "guarantee", "rests on"]
+    columns = [
+        "test distribution",
+        "learner",
+        *(f"alpha for error < {level:g}" for level in LEVELS),
+        "guarantee",
+        "rests on",
+    ]
     return [Table("tolerated", caption, columns, rows)]
 
 
@@ -72,7 +79,7 @@ def training_table(results: Results, coords: Sequence[Coordinate]) -> list[Table
             rows.append([point.title, str(row["learner"]), quantity(row), int(row["num_seeds"])])
     caption = (
         "Mean hinge loss of fresh prompts in the last window of each training. Where it is not near zero, the model "
-        "has not learned its training law, and its errors are no evidence about the claims. "
+        "has not learned its training distribution, and its errors are no evidence about the claims. "
         f"{interval_note(losses)}"
     )
-    return [Table("training", caption, ["training law", "learner", "loss", "seeds"], rows)]
+    return [Table("training", caption, ["training distribution", "learner", "loss", "seeds"], rows)]

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iclab.claims.claim import Claim, ClaimResult, Estimate
+from iclab.claims.li2025 import ALL_SEEDS, DECAY, LEARNED, ONE_LAYER, SUPPRESSED
+from iclab.claims.rules import judge
 from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
-from iclab.results.page import Figure, Finding, Panel, Reading, Series, Table, Verdict
+from iclab.results.page import Figure, Panel, Report, Series, Table
 from iclab.results.wording import basis, by_learner, interval_note, plural, quantity, series
-from iclab.studies.outliers.training.learned import unlearned
-from iclab.studies.outliers.training.report import roles_of
+from iclab.studies.outliers.error.conditions import final_loss_text
+from iclab.studies.outliers.learners import roles_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iclab.results.results import Results
 
-    Group = tuple[str, pd.DataFrame, str]
-
 OWN = ("size", "layer", "group", "distance", "rank")
-_TENTH = 0.1
 
 
-def summarise(results: Results) -> Reading:
+def summarise(results: Results) -> Report:
     """Panels by learner, layer and size of the outliers; nothing is averaged over sizes."""
     groups = [
         group
         for point in grid_points(results, results.summary, swept_columns(results, own=OWN))
         for group in _groups(point)
     ]
-    by_distance, left = capped([_distance_panel(title, rows) for title, rows, _ in groups], "summary.csv")
-    by_rank, also_left = capped([_rank_panel(title, rows) for title, rows, _ in groups], "summary.csv")
+    titled = [(group.title, group.rows) for group in groups]
+    by_distance, left = capped([_distance_panel(title, rows) for title, rows in titled], "summary.csv")
+    by_rank, also_left = capped([_rank_panel(title, rows) for title, rows in titled], "summary.csv")
     gates = results.summary[results.summary["metric"] == "gate"]
     ranked = results.summary[results.summary["metric"] == "ranked_gate"]
-    return Reading(
-        findings=[finding for group in groups for finding in _findings(*group)],
+    return Report(
+        claims=[found for group in groups for found in gate_claims(group)],
         figures=[
             Figure(
                 "gates",
@@ -55,14 +57,10 @@ def summarise(results: Results) -> Reading:
                 "Mean gates; q is the fitted factor by which the gate of a clean example falls from one to the next "
                 "farther one.",
                 ["setting", "outliers", "clean", "nearest clean", "outliers / nearest clean", "q", "rests on"],
-                [_row(title, rows) for title, rows, _ in groups],
+                [_row(title, rows) for title, rows in titled],
             )
         ],
-        notes=[
-            "How the verdicts are reached: outliers are suppressed where the 95 % interval of their mean gate over "
-            "that of the nearest clean example lies below a tenth, and are not where it lies above. The bound 2^-(j-1) "
-            "agrees where the interval of the least of G_j / (2^-(j-1) G_1) lies above 1, and disagrees where it lies "
-            "below. Below 5 seeds there is no verdict, nor for stacks, since the claims are about one layer.",
+        methods=[
             "Where a mean gate is zero in float64 there is no fit, and no ratio to it.",
             "A published bound holds up to a constant, here taken from the nearest clean example. The size kappa_a' of "
             "the outliers decides how far they are suppressed, since a combination of the patterns whose coefficients "
@@ -71,16 +69,42 @@ def summarise(results: Results) -> Reading:
     )
 
 
+@dataclass(frozen=True)
+class Group:
+    """The rows of one learner, layer and size of outliers at a grid point.
+
+    Attributes:
+        point: the grid point.
+        name: the learner and, of a stack, its layer.
+        size: kappa_a'.
+        rows: of the summary.
+        unmet: the condition of the claims that fails here; empty where none does.
+        remark: what says so.
+    """
+
+    point: GridPoint
+    name: str
+    size: float
+    rows: pd.DataFrame
+    unmet: str = ""
+    remark: str = ""
+
+    @property
+    def title(self) -> str:
+        """Of panels and rows of tables."""
+        return f"{self.point.prefix}{self.name}, kappa_a' = {self.size:g}"
+
+
 def _groups(point: GridPoint) -> Iterator[Group]:
-    """The rows of each learner, layer and size, with what to call them and why they are judged by no claim, if so."""
     for name, of_learner in by_learner(point.rows[point.rows["layer"].notna()], roles_of(point.config)):
         stack = of_learner["layer"].nunique() > 1
-        reason = "The claim is about one layer: no verdict." if stack else unlearned(point.rows, name)
+        loss = final_loss_text(point.rows, name)
+        unmet = ONE_LAYER if stack else LEARNED if loss else ""
         for layer in sorted(of_learner["layer"].unique()):
             of_layer = of_learner[of_learner["layer"] == layer]
-            told = f", layer {int(layer)}" if stack else ""
+            which = f", layer {int(layer)}" if stack else ""
             for size, rows in of_layer.groupby("size"):
-                yield f"{point.prefix}{name}{told}, kappa_a' = {size:g}", rows, reason
+                yield Group(point, f"{name}{which}", float(size), rows, unmet, loss)
 
 
 def _distance_panel(title: str, rows: pd.DataFrame) -> Panel:
@@ -112,7 +136,7 @@ def _one(rows: pd.DataFrame, metric: str, **keys: object) -> pd.Series | None:
     return None if found.empty else found.iloc[0]
 
 
-def _told(row: pd.Series | None, seeds: int) -> str:
+def _quantity(row: pd.Series | None, seeds: int) -> str:
     """The number, and how many seeds have none."""
     if row is None:
         return "none"
@@ -125,47 +149,34 @@ def _row(title: str, rows: pd.DataFrame) -> list[str | float | int | None]:
     nearest = _one(rows, "ranked_gate", rank=1)
     found = [outliers, clean, nearest, _one(rows, "outlier_ratio"), _one(rows, "decay")]
     seeds = _seeds(rows)
-    return [title, *(_told(row, seeds) for row in found), basis(rows[rows["metric"] == "ranked_gate"].iloc[0])]
+    return [title, *(_quantity(row, seeds) for row in found), basis(rows[rows["metric"] == "ranked_gate"].iloc[0])]
 
 
 def _seeds(rows: pd.DataFrame) -> int:
     return int(rows["num_seeds"].max())
 
 
-def _findings(title: str, rows: pd.DataFrame, reason: str) -> Iterator[Finding]:
-    ratio, decay, over = (_one(rows, metric) for metric in ("outlier_ratio", "decay", "over_bound"))
-    seeds = _seeds(rows)
-    if ratio is None and over is None:
-        yield Finding(f"{title}: the mean gate of the nearest clean example is 0 in float64: no verdict.")
-    if ratio is not None:
-        text = (
-            f"{title}: the mean gate of outliers is {quantity(ratio)} of that of the nearest clean example "
-            f"({basis(ratio)}). Claim: outliers are suppressed; taken as less than a tenth."
-        )
-        yield _judged(text, ratio, _TENTH, seeds, reason, below=True)
-    if over is not None:
-        fall = (
-            "has a mean of 0 at some rank, so that no decay is fitted"
-            if decay is None
-            else f"falls by q = {_told(decay, seeds)} from one to the next"
-        )
-        text = (
-            f"{title}: the gate of clean examples {fall}, and its least ratio to 2^-(j-1) times the nearest is "
-            f"{quantity(over)} ({basis(over)}). Claim: it stays above that bound, so the ratio is at least 1."
-        )
-        yield _judged(text, over, 1.0, seeds, reason, below=False)
+def gate_claims(group: Group) -> list[ClaimResult]:
+    """Judge whether outliers are suppressed, and whether the gate of clean examples stays above its bound."""
+    ratio, decay, over = (_one(group.rows, metric) for metric in ("outlier_ratio", "decay", "over_bound"))
+    if decay is None:
+        fall = "A mean gate is 0 at some rank, so that no decay is fitted." if over is not None else ""
+    else:
+        fall = f"The gate falls by q = {_quantity(decay, _seeds(group.rows))} from one to the next."
+    return [_judge(SUPPRESSED, group, ratio), _judge(DECAY, group, over, fall)]
 
 
-def _judged(text: str, row: pd.Series, limit: float, seeds: int, reason: str, *, below: bool) -> Finding:
-    if row["num_seeds"] < seeds:
-        missing = plural(seeds - int(row["num_seeds"]), "seed")
-        return Finding(f"{text} In {missing} there is no such ratio: no verdict.")
-    if row["interval"] != "bootstrap":
-        return Finding(f"{text} Fewer than 5 seeds: no verdict.")
-    if reason:
-        return Finding(f"{text} {reason}")
-    under, over = row["high"] < limit, row["low"] > limit
-    verdict: Verdict = "undecided"
-    if under or over:
-        verdict = "agrees" if under == below else "disagrees"
-    return Finding(text, verdict)
+def _judge(claim: Claim, group: Group, row: pd.Series | None, remark: str = "") -> ClaimResult:
+    seeds = _seeds(group.rows)
+    missing = 0 if row is None else seeds - int(row["num_seeds"])
+    none = "The mean gate of the nearest clean example is 0 in float64, or no example has it." if row is None else ""
+    some = f"In {plural(missing, 'seed')} there is no such ratio." if missing else ""
+    return judge(
+        claim,
+        [] if row is None else Estimate.of(row),
+        subject=group.name,
+        at=", ".join(filter(None, [group.point.title, f"kappa_a' = {group.size:g}"])),
+        settings={**group.point.key, "size": group.size},
+        unmet=group.unmet or (ALL_SEEDS if missing else ""),
+        remarks=[remark, none, some, group.remark],
+    )

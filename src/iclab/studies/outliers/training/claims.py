@@ -5,15 +5,19 @@ Claimed: ``T_M ~ M1 / (eta (1 - p_a) beta^2)`` steps for Mamba and ``T_T = T_M /
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iclab.claims.rules import SLOPE_RULE, Judgement, judge_slope
+from iclab.claims.claim import Claim, ClaimResult, Estimate
+from iclab.claims.li2025 import SLOPES
+from iclab.claims.rules import judge
+from iclab.claims.wording import estimate_text
 from iclab.experiments.sections.outliers import AttentionLearner
 from iclab.results.crossing_words import BOUNDS_IN_FIGURES, bound_text, crossing_series
 from iclab.results.grid_points import GridPoint, capped
-from iclab.results.page import Figure, Finding, Panel, Series, Table
+from iclab.results.page import Figure, Panel, Report, Series, Table
 from iclab.results.wording import basis, by_learner, interval_note, number, plural, quantity, series
 from iclab.studies.outliers.error.conditions import training_covered
 from iclab.studies.outliers.training.points import crossing_from
@@ -22,7 +26,7 @@ from iclab.studies.outliers.training.step_ratios import step_ratios
 if TYPE_CHECKING:
     import pandas as pd
 
-    from iclab.evaluation import CrossingSlope, Slope
+    from iclab.evaluation import CrossingSlope
 
 _AXES = {
     "num_examples": "context length in training, l_tr",
@@ -30,18 +34,12 @@ _AXES = {
     "relevant": "relevant patterns, M1",
 }
 _SHORT = {"num_examples": "l_tr", "outlier_fraction": "1/(1 - p_a)", "relevant": "M1"}
-CLAIMED = {
-    "gated": {"num_examples": 0.0, "outlier_fraction": 1.0, "relevant": 1.0},
-    "linear": {"num_examples": -1.0, "outlier_fraction": 1.0, "relevant": 1.0},
-}
-"""Slopes of log steps in log of the abscissa, by kind of learner; of one layer, as are the theorems."""
-_TOLERANCE = 0.25
-"""Of a slope: claims are orders of magnitude, which bend a slope of a few values; it is a factor 1.8 over a decade."""
 
 
-def convergence(points: list[GridPoint]) -> tuple[list[Finding], list[Figure], list[Table], list[str]]:
-    """Findings, figures, tables and notes where something is varied."""
-    findings: list[Finding] = []
+def convergence(points: list[GridPoint]) -> Report:
+    """Claims, figures and tables where something is varied."""
+    claims: list[ClaimResult] = []
+    notes: list[str] = []
     panels: list[Panel] = []
     slopes: list[list[str | float | int | None]] = []
     steps: list[list[str | float | int | None]] = []
@@ -52,14 +50,15 @@ def convergence(points: list[GridPoint]) -> tuple[list[Finding], list[Figure], l
             for level in sorted(taken["loss_level"].unique(), reverse=True):
                 rows = taken[(taken["axis"] == axis) & (taken["loss_level"] == level)]
                 if axis == "num_examples" and level == max(taken["loss_level"]):
-                    findings.extend(step_ratios(point.prefix, level, rows, learners))
+                    notes.extend(step_ratios(point.prefix, level, rows, learners))
                 panels.append(_panel(point, axis, level, rows, learners))
                 for name, of_learner in by_learner(rows, learners):
                     claimed = claim(point, learners[name], axis)
                     found = _slope(of_learner)
-                    slopes.append(_slope_row(point, axis, name, level, found, claimed))
-                    if level == max(taken["loss_level"]) and claimed is not None:
-                        findings.append(_finding(point, axis, name, level, found, claimed, of_learner))
+                    judged = None if claimed is None else _judge(claimed, point, name, level, found, of_learner)
+                    slopes.append(_slope_row(point, axis, name, level, found, judged))
+                    if level == max(taken["loss_level"]) and judged is not None:
+                        claims.append(judged)
                     steps.extend(_step_rows(point, axis, level, of_learner, learners[name]))
     shown, left_out = capped(panels, "the table 'steps'")
     measured = points[0].rows[points[0].rows["metric"] == "steps_to_level"]
@@ -84,26 +83,25 @@ def convergence(points: list[GridPoint]) -> tuple[list[Finding], list[Figure], l
             steps,
         ),
     ]
-    note = (
-        f"{SLOPE_RULE} The tolerance is {_TOLERANCE:g}. "
+    method = (
         "The claims are orders of magnitude for large sizes, and these slopes come from a few values "
-        "each: they describe these sizes. The claims are about one layer, one step size and the theorems' training "
-        "laws; elsewhere there is a slope and no verdict. "
+        "each: they describe these sizes. The claims are about one layer, one step size and the theorems' "
+        "training distributions; elsewhere there is a slope and no verdict. "
         "Steps are interpolated between the middles of windows of log_every steps. Where the first window of a seed is "
         "at the level already, its middle is an upper bound; where a seed never gets there, the steps taken are a "
         "lower bound. Such points are left out of slopes and ratios and named in the tables."
     )
-    return findings, [figure], tables, [note]
+    return Report(claims, notes, [figure], tables, [method])
 
 
-def claim(point: GridPoint, learner: AttentionLearner, axis: str) -> float | None:
-    """The slope that is claimed of a learner; ``None`` for softmax attention, for stacks, for a gate with a step size
+def claim(point: GridPoint, learner: AttentionLearner, axis: str) -> Claim | None:
+    """The claim about the slope of a learner; ``None`` for softmax attention, for stacks, for a gate with a step size
     of its own, and where the theorems are not about its training."""
     steps = learner.training
     alone = learner.kind == "gated" and steps.gate_learning_rate != steps.learning_rate
     if learner.depth > 1 or alone or not training_covered(point.config["prompts"], learner):
         return None
-    return CLAIMED.get(learner.kind, {}).get(axis)
+    return SLOPES.get(learner.kind, {}).get(axis)
 
 
 def _taken(rows: pd.DataFrame, learners: dict[str, AttentionLearner]) -> pd.DataFrame:
@@ -151,80 +149,58 @@ def _panel(
         claimed = claim(point, learners[name], axis)
         if claimed is not None and len(usable) > 1:
             x = usable["x"].to_numpy(float)
-            middle = np.exp(np.log(usable["value"]).mean() - claimed * np.log(x).mean())
+            power = claimed.threshold
+            middle = np.exp(np.log(usable["value"]).mean() - power * np.log(x).mean())
             label = f"{name}, claimed slope"
-            curves.append(Series(label, list(x), list(middle * x**claimed), role="theory", like=name))
+            curves.append(Series(label, list(x), list(middle * x**power), role="theory", like=name))
     title = f"loss {number(level)}, against {_SHORT[axis]}"
     title = f"{point.title}, {title}" if point.title else title
     return Panel(title, _AXES[axis], "steps", curves, x_scale="log", y_scale="log")
 
 
-def _judge(found: CrossingSlope | None, claimed: float | None) -> Judgement:
-    if found is None or found.slope is None or claimed is None:
-        return Judgement("information", "")
-    slope = found.slope
-    values, seeds = slope.num_points, found.num_seeds
-    return judge_slope(slope.low, slope.high, claimed, _TOLERANCE, num_values=values, num_seeds=seeds)
-
-
-def _finding(
-    point: GridPoint,
-    axis: str,
-    name: str,
-    level: float,
-    found: CrossingSlope | None,
-    claimed: float,
-    rows: pd.DataFrame,
-) -> Finding:
-    what = f"{point.prefix}{name}, steps to a loss of {number(level)} against {_SHORT[axis]}"
+def _judge(
+    claimed: Claim, point: GridPoint, name: str, level: float, found: CrossingSlope | None, rows: pd.DataFrame
+) -> ClaimResult:
+    remarks = [f"Steps to a loss of {number(level)}."]
+    estimates = []
     if found is None:
-        return Finding(f"{what}: the values have different numbers of seeds, so there is no slope.")
-    rest = f" Left out: {bound_text(found)}." if found.left_out else ""
-    if found.slope is None:
-        return Finding(
-            f"{what}: fewer than two values at which every seed got there, and none in its first window, so there is "
-            f"no slope.{rest}"
-        )
-    judged = _judge(found, claimed)
-    return Finding(
-        f"{what}: slope {_told(found.slope)} over {found.slope.num_points} values; claimed {claimed:g} "
-        f"({basis(rows.iloc[0])}).{rest} {judged.rule}",
-        judged.verdict,
-    )
-
-
-def _told(slope: Slope) -> str:
-    if not np.isfinite(slope.low):
-        return number(slope.slope)
-    return f"{number(slope.slope)} ({number(slope.low)} to {number(slope.high)})"
+        remarks.append("The values have different numbers of seeds, so there is no slope.")
+    elif found.slope is None:
+        remarks.append("At fewer than two values every seed got there, and none in its first window.")
+    else:
+        estimates = [replace(Estimate.of_slope(found.slope, found.num_seeds), prompts=int(rows["num_prompts"].min()))]
+        remarks.append(f"Over {found.slope.num_points} values.")
+    if found is not None and found.left_out:
+        remarks.append(f"Left out: {bound_text(found)}.")
+    return judge(claimed, estimates, subject=name, at=point.title, settings=point.key, remarks=remarks)
 
 
 def _slope_row(
-    point: GridPoint, axis: str, name: str, level: float, found: CrossingSlope | None, claimed: float | None
+    point: GridPoint, axis: str, name: str, level: float, found: CrossingSlope | None, judged: ClaimResult | None
 ) -> list[str | float | int | None]:
-    verdict = _judge(found, claimed).verdict
     slope = None if found is None else found.slope
-    told = "none" if slope is None else _told(slope)
-    points = 0 if slope is None else slope.num_points
-    shown = "no verdict" if verdict == "information" else verdict
-    claim = "none" if claimed is None else f"{claimed:g}"
-    return [point.title, _SHORT[axis], name, level, told, claim, shown, points, bound_text(found) if found else ""]
+    shown = "none" if slope is None else estimate_text(Estimate.of_slope(slope, 1))
+    values = 0 if slope is None else slope.num_points
+    claimed = "none" if judged is None else f"{judged.claim.threshold:g}"
+    verdict = "not applicable" if judged is None else judged.verdict
+    left_out = bound_text(found) if found else ""
+    return [point.title, _SHORT[axis], name, level, shown, claimed, verdict, values, left_out]
 
 
 def _step_rows(
     point: GridPoint, axis: str, level: float, rows: pd.DataFrame, learner: AttentionLearner
 ) -> list[list[str | float | int | None]]:
     batch = learner.training.batch_size
-    told: list[list[str | float | int | None]] = []
+    rows_shown: list[list[str | float | int | None]] = []
     for _, row in rows.sort_values("at").iterrows():
         length = int(row["at"]) if axis == "num_examples" else learner.training.num_examples
         start = [point.title, axis, float(row["at"]), str(row["learner"]), level]
         if not row["usable"]:
-            told.append([*start, _bound(row), "", "", basis(row)])
+            rows_shown.append([*start, _bound(row), "", "", basis(row)])
             continue
         seen = row["value"] * batch
-        told.append([*start, quantity(row), number(seen), number(seen * length), basis(row)])
-    return told
+        rows_shown.append([*start, quantity(row), number(seen), number(seen * length), basis(row)])
+    return rows_shown
 
 
 def _bound(row: pd.Series) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from iclab.claims.claim import ClaimResult, Estimate
+from iclab.claims.li2025 import CONCENTRATION, LEARNED, LOOKED_AT_END
+from iclab.claims.rules import judge
 from iclab.experiments.roles import Role
 from iclab.results.grid_points import GridPoint, capped, grid_points, swept_columns
-from iclab.results.page import Figure, Finding, Panel, Reading, Table, Verdict
+from iclab.results.page import Figure, Panel, Report, Table
 from iclab.results.wording import basis, by_learner, interval_note, number, quantity, series
+from iclab.studies.outliers.error.conditions import final_loss_text
+from iclab.studies.outliers.learners import roles_of
 from iclab.studies.outliers.names import TRAINING_LOSS
 from iclab.studies.outliers.training.claims import convergence
-from iclab.studies.outliers.training.learned import unlearned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,38 +30,27 @@ _GROUPS: dict[str, tuple[str, Role]] = {
 }
 
 
-def summarise(results: Results) -> Reading:
+def summarise(results: Results) -> Report:
     """Curves and attention where nothing is varied; steps to a level and their slopes where something is."""
-    columns = swept_columns(results, own=OWN)
-    points = grid_points(results, results.summary, columns)
-    findings: list[Finding] = []
-    figures: list[Figure] = []
-    tables: list[Table] = []
-    notes: list[str] = []
+    points = grid_points(results, results.summary, swept_columns(results, own=OWN))
     if "at" in results.summary:
-        findings, figures, tables, notes = convergence(points)
-    else:
-        figures.append(_curves(points))
-        present = [part for part in _PARTS if part in set(results.summary["part"].dropna())]
-        figures.extend(_attention(points, part) for part in present)
-        figures.append(_attention(points, "scores", signed=True))
-        tables.append(_shares(points))
-        findings.extend(finding for point in points for finding in _concentration(point))
-        notes.append(
+        return convergence(points)
+    present = [part for part in _PARTS if part in set(results.summary["part"].dropna())]
+    return Report(
+        claims=[found for point in points for found in _concentration(point)],
+        figures=[
+            _curves(points),
+            *(_attention(points, part) for part in present),
+            _attention(points, "scores", signed=True),
+        ],
+        tables=[_shares(points)],
+        methods=[
             "Attention of a query on an example is p_i' W_B' W_C p_q (for softmax attention, its weight), summed in "
             "absolute value over the context; the gate counts in the figure that says so, not in the other. Patterns "
             "are those of the inputs, whatever label an example shows. At the diagonal start attention already lies on "
             "the query's own pattern, since patterns are orthogonal, so what training adds is the change from step 0."
-        )
-    return Reading(findings=findings, figures=figures, tables=tables, notes=notes)
-
-
-def roles_of(config: Mapping) -> dict[str, Role]:
-    """The role of each learner by the name that it has in the results."""
-    from iclab.experiments.sections.outliers import AttentionLearner
-
-    sections = [AttentionLearner(**section) for section in config["learners"].values()]
-    return {section.name: section.role for section in sections}
+        ],
+    )
 
 
 def _curves(points: list[GridPoint]) -> Figure:
@@ -90,11 +82,11 @@ def _attention(points: list[GridPoint], part: str, signed: bool = False) -> Figu
             layers = sorted(of_learner["layer"].unique())
             for layer in layers:
                 at = of_learner[of_learner["layer"] == layer]
-                told = [point.title, learner, f"layer {int(layer)}" if len(layers) > 1 else ""]
+                parts = [point.title, learner, f"layer {int(layer)}" if len(layers) > 1 else ""]
                 curves = [
                     series(at[at["group"] == group], "step", name, role) for group, (name, role) in _GROUPS.items()
                 ]
-                panels.append(Panel(", ".join(filter(None, told)), "steps of training", label, curves))
+                panels.append(Panel(", ".join(filter(None, parts)), "steps of training", label, curves))
     shown, left_out = capped(panels, "summary.csv")
     what = f"{_PARTS[part]} of the query{', last layer, with its sign' if signed else ', in absolute value'}"
     caption = (
@@ -147,33 +139,39 @@ def _shares(points: list[GridPoint]) -> Table:
     )
 
 
-def _concentration(point: GridPoint) -> list[Finding]:
-    """Whether the last layer's attention lies on examples of the query's pattern."""
-    findings = []
+def _concentration(point: GridPoint) -> list[ClaimResult]:
+    """Judge whether the last layer's attention lies on examples of the query's pattern."""
+    found = []
     for name, layer, last, start, end in _ends(point, "scores"):
         if not last:
             continue
-        where = "" if layer == 1 else f" of layer {layer}, the last,"
-        text = (
-            f"{point.prefix}{name}: attention{where} after {int(end['step']):,} steps lies to {quantity(end)} on "
-            f"examples of the query's pattern ({number(start['value'])} before training; 1/2 if it made no difference; "
-            f"{basis(end)}). With its sign it sums to {_signed(point, name, 'same')} there and to "
-            f"{_signed(point, name, 'different')} on the others."
+        looked, loss = _why_not_looked_at(start, end), final_loss_text(point.rows, name)
+        same, different = (_signed(point, name, group) for group in ("same", "different"))
+        remarks = [
+            f"Of layer {layer}, the last." if layer > 1 else "",
+            f"After {int(end['step']):,} steps; before training {number(start['value'])}; 1/2 means no difference.",
+            f"With its sign it sums to {same} there and to {different} on the others.",
+            looked,
+            loss,
+        ]
+        found.append(
+            judge(
+                CONCENTRATION,
+                Estimate.of(end),
+                subject=name,
+                at=point.title,
+                settings=point.key,
+                unmet=LOOKED_AT_END if looked else LEARNED if loss else "",
+                remarks=remarks,
+            )
         )
-        if reason := _no_verdict(point, name, start, end):
-            findings.append(Finding(f"{text} {reason}"))
-            continue
-        verdict: Verdict = "agrees" if end["low"] > 0.5 else "disagrees" if end["high"] < 0.5 else "undecided"
-        findings.append(Finding(f"{text} Claim: it concentrates there; in absolute value.", verdict))
-    return findings
+    return found
 
 
-def _no_verdict(point: GridPoint, learner: str, start: pd.Series, end: pd.Series) -> str:
-    """Why the last look at a learner is no evidence; empty where it is."""
+def _why_not_looked_at(start: pd.Series, end: pd.Series) -> str:
+    """Why the last look is none at trained models; empty where it is."""
     if end["step"] == 0:
-        return "It was looked at before training alone: no verdict."
+        return "It was looked at before training alone."
     if end["num_seeds"] < start["num_seeds"]:
-        return "Its seeds stopped at different steps: no verdict."
-    if end["interval"] != "bootstrap":
-        return "Fewer than 5 seeds: no verdict."
-    return unlearned(point.rows, learner)
+        return "Its seeds stopped at different steps."
+    return ""

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iclab.experiments.sections.outliers import AttentionLearner
-from iclab.results.page import Finding
 from iclab.results.wording import number
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def step_ratios(
-    prefix: str, level: float, rows: pd.DataFrame, learners: Mapping[str, AttentionLearner]
-) -> list[Finding]:
+def step_ratios(prefix: str, level: float, rows: pd.DataFrame, learners: Mapping[str, AttentionLearner]) -> list[str]:
     """A sentence for each pair of a gated and a linear learner; ``rows`` are steps to one level against l_tr.
 
     Ratios are taken seed by seed, at the lengths that are ``usable`` of both: the crossing of every seed was measured.
@@ -26,7 +23,7 @@ def step_ratios(
     found = []
     usable = rows[rows["usable"]].set_index(["learner", "at"])["seed_values"]
     for gated, linear in _pairs(learners):
-        told, left, seeds = [], [], 0
+        ratios_at, left, seeds = [], [], 0
         for length in sorted(rows["at"].unique()):
             if (gated, length) not in usable.index or (linear, length) not in usable.index:
                 left.append(f"{length:g}")
@@ -37,15 +34,13 @@ def step_ratios(
             ratios, seeds = ours / theirs, len(ours)
             spread = f" ({number(ratios.min())} to {number(ratios.max())})" if seeds > 1 else ""
             mean = ratios.mean()
-            told.append(f"{number(mean)}{spread} at l_tr = {length:g}, {number(mean / length)} times l_tr")
-        if told:
+            ratios_at.append(f"{number(mean)}{spread} at l_tr = {length:g}, {number(mean / length)} times l_tr")
+        if ratios_at:
             rest = f" Left out, for steps that are bounds: l_tr = {', '.join(left)}." if left else ""
             basis = f"mean, smallest and largest of {seeds} seeds" if seeds > 1 else "1 seed"
             found.append(
-                Finding(
-                    f"{prefix}steps of {gated} to a loss of {number(level)} over those of {linear}: {'; '.join(told)} "
-                    f"({basis}). Claimed: l_tr, up to a constant.{rest}"
-                )
+                f"{prefix}steps of {gated} to a loss of {number(level)} over those of {linear}: {'; '.join(ratios_at)} "
+                f"({basis}). Claimed: l_tr, up to a constant.{rest}"
             )
     return found
 
