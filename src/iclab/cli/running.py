@@ -13,6 +13,9 @@ from iclab.cli.output import print_path
 from iclab.runs.executors import EXECUTORS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iclab.runs.plan import Plan
     from iclab.runs.run import Outcome
 
 
@@ -43,6 +46,7 @@ class _Folder(click.Path):
     metavar="DIR",
     help="Take finished cells of the same configuration from another run; may be repeated.",
 )
+@click.option("--dry-run", is_flag=True, help="Print cells, time, memory and disk of the run; write nothing.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.pass_context
 def run_command(
@@ -55,6 +59,7 @@ def run_command(
     threads: int,
     device: str,
     reuse: tuple[Path, ...],
+    dry_run: bool,
     quiet: bool,
 ) -> None:
     """Run an experiment. The same command continues an interrupted run and retries failed cells.
@@ -76,15 +81,20 @@ def run_command(
 
     resolved = resolve(name, check_overrides(context, overrides), check=False)
     # Options that say how cells are computed are looked at, too, where none is left to compute.
-    plain = engine is None and workers is None and device == "cpu" and not reuse
+    plain = engine is None and workers is None and device == "cpu" and not reuse and not dry_run
     page = finished_report(resolved, out) if plain else None
     if page is not None:
         print_path(page)
         return
-    from iclab.runs.run import check_execution, run_experiment
+    from iclab.runs.plan import check_execution, plan_run
 
     check_execution(engine, workers, threads)
     resolved.check()
+    if dry_run:
+        _print_plan(plan_run(resolved, out, engine=engine, workers=workers, threads=threads, device=device))
+        return
+    from iclab.runs.run import run_experiment
+
     outcome = run_experiment(
         resolved, out, engine=engine, workers=workers, threads=threads, device=device, reuse=reuse, quiet=quiet
     )
@@ -109,6 +119,23 @@ def report_command(context: click.Context, folder: Path) -> None:
     _print(outcome)
     if outcome.note:
         context.exit(1)
+
+
+def _print_plan(plan: Plan) -> None:
+    from iclab.memory import format_bytes
+    from iclab.runs.progress import format_seconds
+
+    def known(value: float | None, form: Callable[[float], str]) -> str:
+        return "not known" if value is None else f"about {form(value)}"
+
+    workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
+    click.echo(f"folder: {plan.folder}")
+    click.echo(f"cells: {plan.num_cells}, {plan.num_finished} of them finished")
+    if plan.engine:
+        click.echo(f"engine: {plan.engine}, {workers}")
+        click.echo(f"time: {known(plan.seconds, format_seconds)}")
+        click.echo(f"memory: {known(plan.memory, format_bytes)}")
+        click.echo(f"disk: {known(plan.cost.disk, format_bytes)}")
 
 
 def _print(outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from iclab.execution import Execution
     from iclab.runs.executors import EXECUTORS, Executor, Job, load_executor
     from iclab.runs.payload import Failed, Measured, measure
+    from iclab.runs.plan import Plan, plan_run
     from iclab.runs.results import load_results
     from iclab.runs.run import Outcome, RunInterrupted, remake, run_experiment
 
@@ -19,10 +20,12 @@ __all__ = [
     "Job",
     "Measured",
     "Outcome",
+    "Plan",
     "RunInterrupted",
     "load_executor",
     "load_results",
     "measure",
+    "plan_run",
     "remake",
     "run_experiment",
 ]
@@ -32,6 +35,7 @@ __getattr__, __dir__ = lazy(
     {
         "executors": ("EXECUTORS", "Executor", "Execution", "Job", "load_executor"),
         "payload": ("Failed", "Measured", "measure"),
+        "plan": ("Plan", "plan_run"),
         "results": ("load_results",),
         "run": ("Outcome", "RunInterrupted", "remake", "run_experiment"),
     },

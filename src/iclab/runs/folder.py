@@ -47,7 +47,7 @@ class RunFolder:
         """
         self._make(experiment)
         with locked(self.path):
-            self._check(experiment)
+            self.check(experiment)
             self._remove_leftovers()
             # What the file says beside the ids may be of an earlier version, or somebody's; these are the words now.
             if not (self.path / CONFIG).exists() or self.read_config() != json.loads(json.dumps(experiment)):
@@ -82,14 +82,15 @@ class RunFolder:
             config = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             raise InputError(f"{path} is no JSON any more; restore it, or run into another folder") from None
-        needed = {"schema_version", "experiment", "kind", "scale", "run_id", "config", "grid", "axes", "cells"}
-        if not isinstance(config, dict) or not needed <= config.keys():
-            raise InputError(f"{path} describes no run; restore it, or run into another folder")
-        if config["schema_version"] != SCHEMA_VERSION:
+        version = config.get("schema_version") if isinstance(config, dict) else None
+        if isinstance(version, int) and version != SCHEMA_VERSION:
             raise InputError(
-                f"{path} has schema version {config['schema_version']} and this iclab writes {SCHEMA_VERSION}; "
-                "run the experiment into another folder"
+                f"{path} has schema version {version} and this iclab writes {SCHEMA_VERSION}; run the experiment into "
+                "another folder"
             )
+        needed = {"schema_version", "experiment", "kind", "scale", "run_id", "config", "grid", "axes", "cells"}
+        if version is None or not needed <= config.keys():
+            raise InputError(f"{path} describes no run; restore it, or run into another folder")
         fault = contradiction(config)
         if fault:
             raise InputError(f"{path} was changed ({fault}); restore it, or run into another folder")
@@ -120,14 +121,19 @@ class RunFolder:
     def _make(self, experiment: dict[str, Any]) -> None:
         """Make the folder, if it may hold this run."""
         try:
-            self._check(experiment)
+            self.check(experiment)
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             links = [path for path in (self.path, *self.path.parents) if _leads_nowhere(path)]
             reason = f"{links[-1]} is a link that leads nowhere" if links else error.strerror or str(error)
             raise InputError(f"{self.path} cannot be made a run folder ({reason}); choose another --out") from None
 
-    def _check(self, experiment: dict[str, Any]) -> None:
+    def check(self, experiment: dict[str, Any]) -> None:
+        """Refuse a folder that holds anything but this run, or nothing. Only looks.
+
+        Raises:
+            InputError: saying what it holds.
+        """
         if not self.path.exists():
             return
         if not self.path.is_dir():

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from iclab import __version__
 from iclab.claims.claim import to_json
-from iclab.errors import InputError, cut
+from iclab.errors import InputError
 from iclab.execution import Execution
 from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolved import Cell, Resolved
-from iclab.runs.executors import Executor, Job, default_executor, load_executor
+from iclab.runs.executors import Job
 from iclab.runs.finished import write_stamp
 from iclab.runs.folder import CLAIMS, TRAININGS, RunFolder, write_json
-from iclab.runs.payload import Failed, Measured
+from iclab.runs.payload import Failed
+from iclab.runs.plan import Workers, check_device, check_execution, choose_workers
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results
 from iclab.runs.reuse import check_others, take_finished
@@ -27,7 +28,6 @@ from iclab.runs.safe_report import read_and_draw
 from iclab.runs.session import Session, recorded_kind_folder, recorded_session
 from iclab.runs.signals import Stopped, Stopping, ending, stoppable
 from iclab.runs.storage import code_of, is_finished, read_cell, write_cell, write_failure
-from iclab.runs.threads import check_most
 
 if TYPE_CHECKING:
     from iclab.results.page import Report
@@ -53,35 +53,6 @@ class Outcome:
     failed: dict[str, str]
     report: Path | None
     note: str = ""
-
-
-@dataclass(frozen=True)
-class _Workers:
-    """The executor of a run with its settings."""
-
-    executor: Executor
-    count: int
-    execution: Execution
-
-    @property
-    def parallel(self) -> int:
-        """Cells that advance at full speed at once."""
-        return self.executor.parallel(self.count, self.execution)
-
-    def outcomes(self, jobs: Sequence[Job]) -> Generator[Measured | Failed, None, None]:
-        """Yield one outcome of each job; a job without one counts as failed."""
-        left = {job.cell for job in jobs}
-        for outcome in self.executor.run(jobs, self.execution, self.count):
-            if not isinstance(outcome, Measured | Failed) or outcome.cell not in left:
-                raise InputError(
-                    f"the engine {self.executor.name} yielded {cut(outcome)}; expected Measured or Failed, once for "
-                    "each job"
-                )
-            left.remove(outcome.cell)
-            yield outcome
-        for job in jobs:
-            if job.cell in left:
-                yield Failed(job.cell, f"the engine {self.executor.name} yielded nothing for this cell", "")
 
 
 class RunInterrupted(Stopped):
@@ -125,7 +96,7 @@ def run_experiment(
         RunInterrupted: on Ctrl-C, SIGTERM and SIGHUP, after the workers were ended.
     """
     check_execution(engine, workers, threads)
-    _check_device(device)
+    check_device(device)
     stream = stream or sys.stderr
     shown = Path(folder) if folder is not None else Path("runs") / resolved.folder_name
     # A cell may change the working folder.
@@ -145,7 +116,7 @@ def run_experiment(
         pending = [cell for cell in resolved.cells if not is_finished(run.cell(cell.id))]
         failed: dict[str, str] = {}
         if pending:
-            chosen = _workers(engine, workers, execution, len(pending))
+            chosen = choose_workers(engine, workers, execution, len(pending))
             _warn_of_other_code(finished, codes.values(), stream)
             if not quiet:
                 _announce(resolved, pending, chosen, stream)
@@ -177,7 +148,7 @@ def _run_cells(
     run: RunFolder,
     resolved: Resolved,
     pending: Sequence[Cell],
-    chosen: _Workers,
+    chosen: Workers,
     session: Session,
     stopping: Stopping,
     stream: TextIO | None,
@@ -213,30 +184,6 @@ def _run_cells(
     return failed
 
 
-def check_execution(engine: str | None, workers: int | None, threads: int) -> None:
-    """Refuse execution settings that cannot be had, before anything is imported or written for them.
-
-    Raises:
-        InputError: for an unknown engine, and numbers of threads and workers that it or this machine does not carry.
-    """
-    check_most("threads", threads)
-    load_executor(engine or "local").num_workers(workers, Execution(threads=threads))
-
-
-def _workers(engine: str | None, asked: int | None, execution: Execution, num_jobs: int) -> _Workers:
-    executor = load_executor(engine) if engine else default_executor(num_jobs, asked, execution)
-    # What is asked for without naming an engine is the most, which a single cell does not need.
-    count = executor.num_workers(asked if engine or num_jobs > 1 else None, execution)
-    return _Workers(executor, min(count, num_jobs), execution)
-
-
-def _check_device(device: str) -> None:
-    if device != "cpu":
-        from iclab.pretraining.device import named_device
-
-        named_device(device)
-
-
 def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dict[str, str]) -> Outcome:
     """Make tables and report; paths of the outcome begin like ``shown``, which is how the user calls the folder."""
     from iclab.report import build_report
@@ -260,7 +207,7 @@ def _finish(run: RunFolder, shown: Path, experiment: dict[str, Any], failed: dic
     return Outcome(shown, total, finished, failed, report and shown / report.name, note)
 
 
-def _announce(resolved: Resolved, pending: Sequence[Cell], chosen: _Workers, stream: TextIO | None) -> None:
+def _announce(resolved: Resolved, pending: Sequence[Cell], chosen: Workers, stream: TextIO | None) -> None:
     total = len(resolved.cells)
     if len(pending) < total:
         say(stream, f"continuing: {total - len(pending)} of {total} cells are finished")
