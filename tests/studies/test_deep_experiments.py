@@ -82,7 +82,6 @@ def test_a_cell_measures_the_error_while_training_and_at_every_length():
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        (deep(batch_size=12), "batch_size is 12; expected a multiple of 8"),
         (deep(curriculum={"ambient_dim": {"until": 12}}), "the ramp of ambient_dim ends at step"),
         (deep(curriculum={"ambient_dim": {"start": 5, "until": 6}}), "expected one that grows"),
         (deep(curriculum={"ambient_dim": {"until": 6}}), "as many active coordinates"),

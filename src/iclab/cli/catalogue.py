@@ -53,6 +53,7 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
         scales = resolved.definition.scale_names
         summary = {"scales": scales, "num_cells": len(resolved.cells), "seconds": resolved.seconds}
         summary["gpu_seconds"] = resolved.gpu_seconds
+        summary["disk"] = resolved.disk
         print_json(description | summary)
     else:
         _print(resolved)
@@ -76,6 +77,7 @@ def _print(resolved: Resolved) -> None:
     import yaml
 
     from iclab.experiments.cost import GPU_ASSUMPTIONS, dollars
+    from iclab.memory import format_bytes
     from iclab.runs.progress import format_seconds
 
     definition = resolved.definition
@@ -95,6 +97,9 @@ def _print(resolved: Resolved) -> None:
         else f"about {format_seconds(seconds)} on one core"
     )
     click.echo(f"cells: {count}, {forecast}")
+    disk = resolved.disk
+    if disk is not None:
+        click.echo(f"disk: about {format_bytes(disk)}")
     if resolved.gpu_seconds:
         price = f"{dollars(resolved.gpu_seconds):.2g} dollars"
         click.echo(f"trainings on one GPU: about {format_seconds(resolved.gpu_seconds)}, {price} ({GPU_ASSUMPTIONS})")

@@ -104,13 +104,17 @@ class ExperimentKind:
         which may import the numeric libraries.
         """
         tensors = _estimate(self.memory or self._largest_checked, config)
-        samples = None if self.disk is None else _estimate(self.disk, config)
         return Cost(
             self.forecast(config),
             _estimate(self.gpu_seconds, config) or 0.0,
             None if tensors is None else tensors + _LIBRARIES,
-            None if samples is None else samples + _CELL_FILES,
+            self.disk_bytes(config),
         )
+
+    def disk_bytes(self, config: Config) -> float | None:
+        """Return the rough bytes that a cell leaves in the run folder; ``None`` where nobody knows."""
+        samples = None if self.disk is None else _estimate(self.disk, config)
+        return None if samples is None else samples + _CELL_FILES
 
     def _largest_checked(self, config: Config) -> float:
         with recorded_sizes() as sizes:

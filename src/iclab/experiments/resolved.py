@@ -18,8 +18,9 @@ from iclab.config.overrides import Override, check_text, pair, parse_overrides, 
 from iclab.config.ranges import MAX_CELLS, expand_lists
 from iclab.config.validation import validate
 from iclab.errors import InputError
+from iclab.experiments.cost import Cost
 from iclab.experiments.definitions import Definition, Scale, load_definition
-from iclab.experiments.kind import Config, ExperimentKind, total_forecast
+from iclab.experiments.kind import Config, ExperimentKind, total_cost, total_forecast
 from iclab.experiments.registry import load_kind
 
 DEFAULT_SCALE = "laptop"
@@ -75,6 +76,17 @@ class Resolved:
     def gpu_seconds(self) -> float:
         """Rough seconds of all trainings of deep models on one GPU; zero without any."""
         return sum(self.kind.gpu_seconds(cell.config) for cell in self.cells)
+
+    @property
+    def disk(self) -> float | None:
+        """Rough bytes that all cells leave in the run folder; ``None`` where the kind does not know."""
+        parts = [self.kind.disk_bytes(cell.config) for cell in self.cells]
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+    @property
+    def cost(self) -> Cost:
+        """Rough cost of all cells, one after another. May import the numeric libraries, as `check` may."""
+        return total_cost(self.kind, (cell.config for cell in self.cells))
 
     def check(self) -> None:
         """Ask the kind whether the mathematics and this machine allow each cell. May import the numeric libraries.
