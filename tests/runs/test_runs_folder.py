@@ -20,6 +20,7 @@ from iclab.runs.run import Outcome, remake, run_experiment
 from iclab.runs.storage import _checksum
 
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")
+CELL = {"id": "../..", "config": {}, "labels": {}}
 
 
 def run(folder: Path, *arguments: str, stream: io.StringIO | None = None) -> Outcome:
@@ -81,7 +82,7 @@ def put(key: str, value: object):
         (put("cells", 5), "its cells are no list of ids and configurations"),
         (put("cells", []), "its cells are no list of ids and configurations"),
         (put("cells", [5]), "its cells are no list of ids and configurations"),
-        (put("cells", [{"id": "../..", "config": {}, "labels": {}}]), "the id of the cell ../.. is not that of its configuration"),
+        (put("cells", [CELL]), "the id of the cell ../.. is not that of its configuration"),
         (put("grid", None), "its grid gives no values to keys"),
         (put("grid", {"seed": 3}), "its grid gives no values to keys"),
         (put("grid", {"seed": [0, 1, 2], "coin.bias": [0.25, 0.5]}), "gives other values to seed than its cells"),
