@@ -100,7 +100,7 @@ def test_every_channel_and_row_is_in_one_task():
 
 FORK = """
 import os, sys, torch
-sys.path.insert(0, "tests")
+sys.path.insert(0, "tests/helpers")
 from scan_cases import make
 from iclab.scan import core
 core._LEAST_WORK = 1

@@ -109,7 +109,7 @@ def test_fresh_memory_is_never_read(backend: str):
 @pytest.mark.skipif(sys.platform != "linux" or "c" not in FUSED, reason="fills what malloc returns: glibc, the C core")
 def test_fresh_memory_of_the_core_is_never_read():
     code = (
-        "import sys; sys.path.insert(0, 'tests'); from scan_cases import make, run; "
+        "import sys; sys.path.insert(0, 'tests/helpers'); from scan_cases import make, run; "
         "import torch; case = make(batch=3, length=35, channels=21, states=16); "
         "print([float(t.double().sum()).hex() for t in run(case, 'c').values()])"
     )
