@@ -3,8 +3,8 @@ PYTHON ?= python3
 
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt
-INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/iclab/scan/*.[ch])
-SCANNED := tests/scan $(wildcard tests/models/test_one_layer*.py) $(patsubst %,tests/models/test_%.py,backbones mamba in_context)
+INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/iclab/ops/core/*.[ch])
+SCANNED := tests/ops $(wildcard tests/models/test_one_layer*.py) $(patsubst %,tests/models/test_%.py,backbones mamba in_context)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -26,7 +26,7 @@ test-slow: .venv/dev.stamp ## run all tests, those that take minutes too
 	@OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto
 
 test-triton: .venv/triton.stamp ## install Triton and run the tests of its kernels under its interpreter, without a GPU
-	@TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto -m triton tests/scan/test_scan_triton.py
+	@TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto -m triton tests/ops/test_scan_triton.py
 
 bench: .venv/dev.stamp ## time the fast paths beside the obvious ones and beside peers
 	@$(VENV) -m benchmarks

@@ -23,9 +23,9 @@ HEADERS = [
 setup(
     ext_modules=[
         Extension(
-            "iclab.scan._scan",
-            sources=["src/iclab/scan/_scan.c"],
-            depends=[f"src/iclab/scan/{name}" for name in HEADERS],
+            "iclab.ops.core._core",
+            sources=["src/iclab/ops/core/_core.c"],
+            depends=[f"src/iclab/ops/core/{name}" for name in HEADERS],
             extra_compile_args=FLAGS,
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             py_limited_api=True,

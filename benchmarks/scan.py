@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from iclab.scan import backend_in_use, causal_conv, selective_scan
+from iclab.ops import backend_in_use, causal_conv, selective_scan
 
 BATCH, LENGTH, CHANNELS, STATES = 64, 65, 512, 16
 _REPEATS = 7

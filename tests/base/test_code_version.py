@@ -145,7 +145,7 @@ def test_the_version_of_a_study_follows_the_core_and_leaves_its_report_out(kind)
     assert isinstance(loaded.summary, str)
     assert loaded.summary.partition(":")[0] not in sources
     assert not [name for name in sources if name.startswith(("iclab.runs", "iclab.report", "iclab.cli"))]
-    core = {path.name for path in (Path(iclab.__file__).parent / "scan").glob("*.[ch]")}
+    core = {path.name for path in (Path(iclab.__file__).parent / "ops" / "core").glob("*.[ch]")}
     assert core
-    if "iclab.scan" in sources:
-        assert {f"iclab.scan/{name}" for name in core} <= sources.keys()
+    if "iclab.ops" in sources:
+        assert {f"iclab.ops.core/{name}" for name in core} <= sources.keys()

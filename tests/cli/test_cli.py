@@ -14,7 +14,7 @@ from iclab import __version__
 from iclab.cli.main import main
 from iclab.experiments.definitions import catalogue_names
 from iclab.experiments.resolved import resolve
-from iclab.scan import backends
+from iclab.ops import backends
 
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")
 

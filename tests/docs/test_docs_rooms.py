@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "iclab"
-NUMERIC = ("links", "prompts", "scan", "theory", "models", "pretraining", "estimators", "evaluation", "settings")
+NUMERIC = ("links", "prompts", "ops", "theory", "models", "pretraining", "estimators", "evaluation", "settings")
 NUMERIC_FILES = ("errors.py", "files.py", "lock.py", "memory.py", "parallel.py", "scratch.py")
 ALLOWED = {"torch", "numpy", "scipy", "safetensors", "iclab", *sys.stdlib_module_names}
 HEAVY = ("pydantic", "pandas", "matplotlib", "jinja2", "click", "rich", "yaml", "sklearn", "transformers")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from iclab.scan import backends, selective_scan
+from iclab.ops import backends, selective_scan
 
 FUSED = [name for name in ("torch", "c") if backends()[name] == "available"]
 NAMES = ("u", "delta", "A", "B", "C", "D", "delta_bias", "z", "initial_state")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from iclab.models.activations import ACTIVATIONS
+from iclab.models.backbones.activations import ACTIVATIONS
 
 
 class InFloat64(TorchFunctionMode):

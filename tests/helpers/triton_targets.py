@@ -11,8 +11,8 @@ import torch
 import triton  # pyrefly: ignore[missing-import]
 from triton.backends.compiler import GPUTarget  # pyrefly: ignore[missing-import]
 
-from iclab.scan import gpu
-from iclab.scan.kernel import Options, ScanInputs
+from iclab.ops.scan import gpu
+from iclab.ops.scan.kernel import Options, ScanInputs
 from scan_cases import make
 
 COMPILED = []

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from iclab.errors import InputError
 from iclab.models import GPT2, InContextModel, LinearAttention, Mamba, detach_cache, initial_values
-from iclab.models.backbone import chunk_with_branches_by_copies
+from iclab.models.backbones.backbone import chunk_with_branches_by_copies
 from iclab.prompts import Prompts, SingleIndex, Stream
 
 WIDTH = 8

@@ -9,7 +9,7 @@ from torch import nn
 
 from iclab.errors import InputError
 from iclab.models import GPT2, from_transformers, no_decay_names, to_transformers
-from iclab.models.rotary import rotate, rotation
+from iclab.models.backbones.rotary import rotate, rotation
 
 POSITIONS = ["learned", "none", "rotary"]
 

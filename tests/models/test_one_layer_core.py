@@ -11,10 +11,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 
 from iclab.errors import InputError
-from iclab.models import OneLayerMamba, compiled
-from iclab.models.label_gate import LabelGate
+from iclab.models import OneLayerMamba
+from iclab.models.one_layer.label_gate import LabelGate
+from iclab.ops import core, gated_state
 from iclab.prompts import Prompts, SingleIndex, Stream
-from iclab.scan import core
 
 pytestmark = pytest.mark.skipif(core.FILE is None, reason="the core was not compiled")
 STREAM = Stream(11).child("core of the one-layer model")
@@ -66,7 +66,7 @@ def test_state_of_every_width(dim: int, dtype: torch.dtype, instruction_set: str
     for length in (1, 2, 63, 64, 65, 200):
         inputs = torch.randn(3, length + 2, dim, generator=generator, dtype=dtype)
         x, c = inputs[:, :length], torch.randn(3, length, generator=generator, dtype=dtype)
-        found = compiled.hermite_state(x, c)
+        found = gated_state.hermite_state(x, c)
         size = length**0.5 * (1e-6 if dtype == torch.float32 else 2e-15)
         for block, expected in zip(found, state_by_definition(x, c), strict=True):
             assert block.dtype == dtype
@@ -78,19 +78,19 @@ def test_state_of_every_width(dim: int, dtype: torch.dtype, instruction_set: str
 
 def test_state_reads_any_strides():
     x, c = torch.randn(5, 33, 11, generator=STREAM.at(0)), torch.randn(5, 33, generator=STREAM.at(1))
-    expected = compiled.hermite_state(x, c)
+    expected = gated_state.hermite_state(x, c)
     for other in (x.transpose(0, 1).contiguous().transpose(0, 1), x.transpose(1, 2).contiguous().transpose(1, 2)):
-        assert all(torch.equal(a, b) for a, b in zip(expected, compiled.hermite_state(other, c), strict=True))
-    same = compiled.hermite_state(x[:1].expand(4, 33, 11), c[:1].expand(4, 33))
+        assert all(torch.equal(a, b) for a, b in zip(expected, gated_state.hermite_state(other, c), strict=True))
+    same = gated_state.hermite_state(x[:1].expand(4, 33, 11), c[:1].expand(4, 33))
     assert all(torch.equal(a[0], b) for a, block in zip(expected, same, strict=True) for b in block)
     spread = torch.randn(5, 66, generator=STREAM.at(2))
     spread[:, ::2] = c
-    assert all(torch.equal(a, b) for a, b in zip(expected, compiled.hermite_state(x, spread[:, ::2]), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(expected, gated_state.hermite_state(x, spread[:, ::2]), strict=True))
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 3), (4, 0, 3), (0, 0, 3)])
 def test_nothing_gives_zero(shape: tuple[int, int, int]):
-    zeroth, first, second = compiled.hermite_state(torch.randn(shape), torch.randn(shape[:2]))
+    zeroth, first, second = gated_state.hermite_state(torch.randn(shape), torch.randn(shape[:2]))
     assert zeroth.shape == shape[:1]
     assert first.shape == (shape[0], 3)
     assert second.shape == (shape[0], 3, 3)
@@ -105,9 +105,9 @@ def test_nothing_gives_zero(shape: tuple[int, int, int]):
 def test_one_bad_example_spoils_its_own_prompt_alone():
     """As a product of matrices would: what is not finite is not hidden, and does not spread."""
     x, c = torch.randn(3, 70, 5, generator=STREAM.at(3)), torch.randn(3, 70, generator=STREAM.at(4))
-    good = compiled.hermite_state(x, c)
+    good = gated_state.hermite_state(x, c)
     x[1, 66, 2] = torch.inf
-    bad = compiled.hermite_state(x, c)
+    bad = gated_state.hermite_state(x, c)
     assert all(torch.equal(a[::2], b[::2]) for a, b in zip(good, bad, strict=True))
     assert not bad[1][1, 2].isfinite()
     assert not bad[2][1, 2].isfinite().any()
@@ -214,14 +214,14 @@ def test_gradients_and_tangents_are_not_lost():
         assert slope is not None
         torch.testing.assert_close(slope, (expected * tangent).sum())
     seen: list[bool] = []
-    torch.func.vmap(lambda row: seen.append(compiled.serves(row)) or row)(drawn.labels)
+    torch.func.vmap(lambda row: seen.append(gated_state.serves(row)) or row)(drawn.labels)
     assert seen == [False]
 
 
 def test_a_graph_of_gamma_alone_takes_the_core():
     prompts = SingleIndex(4, 2, "he3").sample(STREAM, 3, 6)
     model = OneLayerMamba(4, 8)
-    assert compiled.serves(prompts.examples, prompts.example_labels)
+    assert gated_state.serves(prompts.examples, prompts.example_labels)
     model.draw_head(STREAM)
     with torch.no_grad():
         model.a2.fill_(0.1)
@@ -231,27 +231,27 @@ def test_a_graph_of_gamma_alone_takes_the_core():
 
 def test_what_the_core_does_not_serve(monkeypatch: pytest.MonkeyPatch):
     tensor = torch.zeros(2, 3)
-    assert compiled.serves(tensor)
-    assert not compiled.serves(tensor, tensor.half())
-    assert not compiled.serves(torch.zeros(2, 3, device="meta"))
-    assert not compiled.serves(tensor.clone().requires_grad_())
+    assert gated_state.serves(tensor)
+    assert not gated_state.serves(tensor, tensor.half())
+    assert not gated_state.serves(torch.zeros(2, 3, device="meta"))
+    assert not gated_state.serves(tensor.clone().requires_grad_())
     with torch.no_grad():
-        assert compiled.serves(tensor.clone().requires_grad_())
-    assert not compiled.serves(torch._efficientzerotensor(2, 3))
-    assert not compiled.serves(torch._neg_view(tensor))
+        assert gated_state.serves(tensor.clone().requires_grad_())
+    assert not gated_state.serves(torch._efficientzerotensor(2, 3))
+    assert not gated_state.serves(torch._neg_view(tensor))
     with FakeTensorMode() as mode:
-        assert not compiled.serves(mode.from_tensor(tensor))
-        assert not compiled.serves(tensor)
-    assert not compiled.serves(mode.from_tensor(tensor))
+        assert not gated_state.serves(mode.from_tensor(tensor))
+        assert not gated_state.serves(tensor)
+    assert not gated_state.serves(mode.from_tensor(tensor))
     monkeypatch.setenv("ICLAB_SCAN", "nonsense")
     with pytest.raises(InputError, match="backend is 'nonsense'"):
-        compiled.serves(tensor)
+        gated_state.serves(tensor)
     for name, expected in (("auto", True), ("c", True), ("", True), ("torch", False), ("triton", False)):
         monkeypatch.setenv("ICLAB_SCAN", name)
-        assert compiled.serves(tensor) is expected
+        assert gated_state.serves(tensor) is expected
     monkeypatch.delenv("ICLAB_SCAN")
     monkeypatch.setattr(core, "FILE", None)
-    assert not compiled.serves(tensor)
+    assert not gated_state.serves(tensor)
 
 
 @pytest.mark.filterwarnings("ignore")  # tracing warns of itself, and of numbers that it takes as constants

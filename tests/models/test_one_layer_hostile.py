@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iclab.errors import InputError
 from iclab.models import OneLayerMamba, embed
-from iclab.models.label_gate import LabelGate
+from iclab.models.one_layer.label_gate import LabelGate
 from iclab.prompts import Prompts, SingleIndex, Stream
 
 STREAM = Stream(8).child("hostile")

@@ -12,7 +12,7 @@ from torch.nn.utils import prune
 
 from iclab.errors import InputError
 from iclab.models import GPT2, Mamba, branch_by_repetition, from_transformers, to_transformers
-from iclab.models.activations import ACTIVATIONS
+from iclab.models.backbones.activations import ACTIVATIONS
 from transformers_support import (
     FAMILIES,
     InFloat64,

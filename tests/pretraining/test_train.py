@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from iclab.errors import InputError
-from iclab.models.gpt2 import GPT2
+from iclab.models.backbones.gpt2 import GPT2
+from iclab.models.backbones.mamba import Mamba
 from iclab.models.in_context import InContextModel
-from iclab.models.mamba import Mamba
 from iclab.pretraining import train
 from iclab.pretraining.trainer.average import WeightAverage
 from iclab.pretraining.trainer.batches import Batches

@@ -51,10 +51,8 @@ def show_command(context: click.Context, name: str, overrides: tuple[str, ...], 
     elif as_json:
         description = {key: value for key, value in resolved.to_json().items() if key != "cells"}
         scales = resolved.definition.scale_names
-        summary = {"scales": scales, "num_cells": len(resolved.cells), "seconds": resolved.seconds}
-        summary["gpu_seconds"] = resolved.gpu_seconds
-        summary["disk"] = resolved.disk
-        print_json(description | summary)
+        numbers = {name: getattr(resolved, name) for name in ("seconds", "gpu_seconds", "disk")}
+        print_json(description | {"scales": scales, "num_cells": len(resolved.cells)} | numbers)
     else:
         _print(resolved)
 

@@ -1,26 +1,26 @@
 """Sequence models. How they are trained is in `iclab.pretraining`."""
 
-from iclab.models.attention import Attention
-from iclab.models.attention_stack import AttentionStack
-from iclab.models.backbone import branch_by_repetition
+from iclab.models.attention.attention import Attention
+from iclab.models.attention.one_layer import GatedLinearAttention, SoftmaxAttention
+from iclab.models.attention.recurrence import recurrent_outputs
+from iclab.models.attention.stack import AttentionStack
+from iclab.models.attention.token_model import TokenModel
+from iclab.models.backbones.backbone import branch_by_repetition
+from iclab.models.backbones.gpt2 import GPT2
+from iclab.models.backbones.linear_attention import LinearAttention
+from iclab.models.backbones.mamba import Mamba
 from iclab.models.cache import detach_cache
-from iclab.models.embedding import EMBEDDINGS, block_degrees, embed, embedding_dim, in_support
-from iclab.models.gpt2 import GPT2
+from iclab.models.conversion.mamba_ssm_checkpoint import load_mamba_ssm
+from iclab.models.conversion.transformers_weights import from_transformers, to_transformers
 from iclab.models.in_context import InContextModel
 from iclab.models.initial import initial_values
-from iclab.models.label_gate import MODEL_GATES, LabelGate
 from iclab.models.layouts import LAYOUTS
-from iclab.models.linear_attention import LinearAttention
-from iclab.models.mamba import Mamba
-from iclab.models.mamba_ssm_checkpoint import load_mamba_ssm
-from iclab.models.one_layer import OneLayerMamba
-from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
-from iclab.models.recurrence import recurrent_read
-from iclab.models.state_blocks import StateBlocks
+from iclab.models.one_layer.embedding import EMBEDDINGS, block_degrees, embed, embedding_dim, in_support
+from iclab.models.one_layer.label_gate import MODEL_GATES, LabelGate
+from iclab.models.one_layer.model import OneLayerMamba
+from iclab.models.one_layer.recurrence import recurrent_read
+from iclab.models.one_layer.state_blocks import StateBlocks
 from iclab.models.storage import load_model, save_model
-from iclab.models.token_model import TokenModel
-from iclab.models.token_recurrence import recurrent_outputs
-from iclab.models.transformers_weights import from_transformers, to_transformers
 from iclab.models.weight_decay import no_decay_names, parameter_groups
 
 __all__ = [

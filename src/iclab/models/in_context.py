@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from iclab.errors import InputError, check_integer
 from iclab.memory import memory_advice
-from iclab.models.backbone import (
+from iclab.models.backbones.backbone import (
     ChunkingBackbone,
     branch_by_repetition,
     branching,
     chunk_with_branches_by_copies,
     chunking,
 )
+from iclab.models.backbones.chunked import ChunkedBackbone
 from iclab.models.cache import Cache
-from iclab.models.chunked import ChunkedBackbone
 from iclab.models.evaluating import evaluating
 from iclab.models.layouts import check_layout, context_tokens, query_tokens, token_size, tokens_per_example
 from iclab.models.weight_decay import no_decay_names, parameter_groups

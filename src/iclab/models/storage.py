@@ -15,15 +15,15 @@ from torch import nn
 from iclab import __version__
 from iclab.errors import InputError
 from iclab.files import write_atomic
-from iclab.models.attention_stack import AttentionStack
-from iclab.models.gpt2 import GPT2
+from iclab.models.attention.one_layer import GatedLinearAttention, SoftmaxAttention
+from iclab.models.attention.stack import AttentionStack
+from iclab.models.attention.token_model import TokenModel
+from iclab.models.backbones.gpt2 import GPT2
+from iclab.models.backbones.linear_attention import LinearAttention
+from iclab.models.backbones.mamba import Mamba
 from iclab.models.in_context import InContextModel
-from iclab.models.linear_attention import LinearAttention
-from iclab.models.mamba import Mamba
-from iclab.models.one_layer import OneLayerMamba
-from iclab.models.one_layer_attention import GatedLinearAttention, SoftmaxAttention
+from iclab.models.one_layer.model import OneLayerMamba
 from iclab.models.sharing import find_sharing, share
-from iclab.models.token_model import TokenModel
 
 FORMAT = 3
 _READABLE = (2, FORMAT)  # 2 has no record of what is shared

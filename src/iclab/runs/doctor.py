@@ -26,7 +26,7 @@ def examine(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     """
     import torch
 
-    from iclab.scan import backends as scan_backends
+    from iclab.ops import backends as scan_backends
 
     folder = folder or Path.cwd()
     environment = describe_environment()

@@ -45,9 +45,9 @@ def package_versions() -> dict[str, str | None]:
 
 def scan_backend() -> str | None:
     """The implementation of the selective scan that this process takes on the CPU; ``None`` if it uses no scan."""
-    if "iclab.scan" not in sys.modules:
+    if "iclab.ops" not in sys.modules:
         return None
-    from iclab.scan import backend_in_use
+    from iclab.ops import backend_in_use
 
     try:
         return backend_in_use()

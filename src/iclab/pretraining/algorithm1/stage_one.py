@@ -14,7 +14,7 @@ from torch import Tensor
 
 from iclab.errors import InputError, check_integer
 from iclab.models import OneLayerMamba, StateBlocks
-from iclab.models.embedding import pair_indices
+from iclab.models.one_layer.embedding import pair_indices
 from iclab.parallel import map_in_order
 from iclab.prompts import CHUNK, PromptDistribution, Prompts, Stream
 from iclab.prompts.arguments import described

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from iclab.models import GatedLinearAttention, SoftmaxAttention
-from iclab.models.token_mixers import GatedTokenMixer
+from iclab.models.attention.mixers import GatedTokenMixer
 from iclab.prompts import Prompts
 
 ANALYTIC = (GatedLinearAttention, SoftmaxAttention)

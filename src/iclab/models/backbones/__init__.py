@@ -1,0 +1,1 @@
+"""Deep sequence models: Mamba, linear attention and GPT-2."""

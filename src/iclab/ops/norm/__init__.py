@@ -1,0 +1,1 @@
+"""The root mean square norm between layers."""
