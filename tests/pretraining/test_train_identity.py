@@ -57,7 +57,7 @@ class Exact(Own):
     [
         (Own(), Own(1 + 1e-9), "prompts.scale is 1.0 there and 1.000000001 here"),
         (Own(), Exact(), "prompts.class is Own there and Exact here"),
-        (Own(), Own(shift=1e-3), "its law of prompts draws other prompts"),
+        (Own(), Own(shift=1e-3), "its distribution of prompts draws other prompts"),
         (Exact(), Exact(shift=1e-9), "prompts.shift is 0.0 there and 1e-09 here"),
         (distribution(noise=0.1), distribution(noise=0.101), "prompts.noise is 0.1 there and 0.101 here"),
         (
@@ -70,7 +70,7 @@ class Exact(Own):
         (
             distribution(link=lambda z: z),
             distribution(link=lambda z: 1.001 * z),
-            "its law of prompts draws other prompts",
+            "its distribution of prompts draws other prompts",
         ),
         (
             distribution(link=[0, 1]),
@@ -151,7 +151,7 @@ def test_checkpoints_of_earlier_versions_are_resumed(tmp_path: Path):
     run(folder=tmp_path, steps=8)
     as_before(tmp_path, build())
     for other in (distribution(noise=0.101), distribution(link="he2"), distribution(support=(0, 1, 2))):
-        with pytest.raises(InputError, match="its law of prompts draws other prompts"):
+        with pytest.raises(InputError, match="its distribution of prompts draws other prompts"):
             run(prompts=other, folder=tmp_path)
     frozen = build()
     frozen.read.bias.requires_grad_(False)

@@ -1,4 +1,4 @@
-"""What users hand to laws of two-class prompts, made plain: one value, the entries of a list, a matrix of one's own.
+"""What users give distributions of two-class prompts, made plain: one value, entries of a list, a matrix of one's own.
 
 Users hand over Python numbers, NumPy arrays, tensors of any device and type, generators. What comes out of here shares
 no memory with them, and what cannot be used is described on one line.

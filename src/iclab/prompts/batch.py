@@ -154,7 +154,7 @@ class Prompts:
         return self._map(lambda tensor, per: tensor[rows])
 
     def to(self, *args: object, **kwargs: object) -> Self:
-        """Every tensor moved or converted as by ``torch.Tensor.to``; indices and marks only change place."""
+        """Every tensor moved or converted as by ``torch.Tensor.to``; indices and marks only move."""
         inputs = self.inputs.to(*args, **kwargs)  # type: ignore[arg-type]
 
         def move(tensor: Tensor, per: str) -> Tensor:
@@ -217,7 +217,7 @@ class Prompts:
 
         Raises:
             InputError: for shapes that disagree, complex numbers, masked entries, and values that are not finite, with
-                the first bad place.
+                the first bad index.
         """
         check_dtype(dtype)
         examples = real_tensor("x", x, 3, dtype)

@@ -1,4 +1,4 @@
-"""Laws of the inputs ``x``: unit variance in every coordinate, independent unless a covariance is given."""
+"""Distributions of the inputs ``x``: unit variance in every coordinate, independent unless a covariance is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INPUT_DISTRIBUTIONS = ("gaussian", "rademacher", "uniform", "student_t")
 
 @dataclass(frozen=True)
 class InputDistribution:
-    """A law of i.i.d. coordinates with mean 0 and variance 1, mixed by an optional covariance.
+    """A distribution of i.i.d. coordinates with mean 0 and variance 1, mixed by an optional covariance.
 
     Attributes:
         kind: ``gaussian``, ``rademacher`` (+-1), ``uniform`` on ``[-sqrt 3, sqrt 3]``, or ``student_t``.
@@ -37,7 +37,7 @@ class InputDistribution:
             if not isinstance(self.kind, str):
                 hint = " (a covariance is given as InputDistribution(covariance=...))"
             raise InputError(
-                f"the input law is {_short(self.kind)}; expected one of {', '.join(INPUT_DISTRIBUTIONS)}{hint}"
+                f"the input distribution is {_short(self.kind)}; expected one of {', '.join(INPUT_DISTRIBUTIONS)}{hint}"
             )
         if isinstance(self.df, bool) or not isinstance(self.df, Real) or not 2 < self.df < float("inf"):
             raise InputError(
@@ -54,7 +54,7 @@ class InputDistribution:
                 raise InputError(f"the covariance has shape {matrix.shape}; expected a finite square matrix")
             if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-10) or not _is_definite(matrix):
                 raise InputError("the covariance is not symmetric positive definite; expected all eigenvalues > 0")
-            # A law is a value: it compares, and does not change with the array that it was given.
+            # A distribution is a value: it compares, and does not change with the array that it was given.
             object.__setattr__(self, "covariance", tuple(map(tuple, matrix.tolist())))
 
             check_held(self._sizes, torch.float64)

@@ -113,15 +113,16 @@ class LabelledVectors:
                 f"{path} has the columns {one_line(', '.join(header[:8]))}{', ...' if len(header) > 8 else ''}; "
                 f"expected one named {label!r} and at least one other (label= names the column of the classes)"
             )
-        place = header.index(label)
+        column = header.index(label)
         vectors, classes = [], []
         for line, row in rows[1:]:
             if len(row) != len(header):
                 raise InputError(f"{path}, line {line}: {len(row)} entries; expected {len(header)}, as in the first")
-            if not row[place].strip():
-                raise InputError(f"{path}, line {line}, column {label!r}: {row[place]!r} is no class (remove the line)")
-            classes.append(row[place].strip())
-            vectors.append([_number(f"{path}, line {line}", header[k], row[k]) for k in range(len(row)) if k != place])
+            if not row[column].strip():
+                found = f"column {label!r}: {row[column]!r} is no class"
+                raise InputError(f"{path}, line {line}, {found} (remove the line)")
+            classes.append(row[column].strip())
+            vectors.append([_number(f"{path}, line {line}", header[k], row[k]) for k in range(len(row)) if k != column])
         return cls(np.array(vectors), _integers(classes))
 
 
@@ -144,10 +145,10 @@ def _classes(classes: object, count: int) -> tuple[tuple[int | str, ...], Tensor
     if array.shape != (count,):
         raise InputError(f"classes have shape {array.shape} for {count} vectors; expected one class a vector")
     if array.dtype.kind == "U":
-        for place, (name, given) in enumerate(zip(array.tolist(), classes, strict=True)):  # type: ignore[call-overload]
+        for index, (name, given) in enumerate(zip(array.tolist(), classes, strict=True)):  # type: ignore[call-overload]
             if not isinstance(given, str) or not name.strip():  # NumPy turns a missing one into text
                 found = repr(name) if isinstance(given, str) else described(given)
-                raise InputError(f"class number {place} is {found}; expected a string (remove or label it)")
+                raise InputError(f"class number {index} is {found}; expected a string (remove or label it)")
     names, indices, sizes = np.unique(array, return_inverse=True, return_counts=True)
     if len(names) < 2 or sizes.min() < 2:
         shown = [one_line(str(name)) for name in names[:8]]

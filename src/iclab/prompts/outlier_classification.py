@@ -47,7 +47,7 @@ class OutlierClassification(TwoClassDistribution):
         outlier_size: kappa_a.
         irrelevant_range: K.
         label_rule, target_label, placement, sampling: see `OutlierRules`.
-        coefficients: ``None`` for ``v'`` uniform on the V patterns (the training law), or a list of vectors
+        coefficients: ``None`` for ``v'`` uniform on the V patterns (the training distribution), or a list of vectors
             ``(lambda_1, ..., lambda_V)`` of which each outlier takes one: ``v' = sum_i lambda_i v_i + u``.
         orthogonal: length of ``u``, whose direction is new in each example, uniform among those orthogonal to all
             patterns. Above 0 it needs ``M1 + M2 + V < d``.
@@ -157,7 +157,7 @@ class OutlierClassification(TwoClassDistribution):
 
     @staticmethod
     def from_vectors(vectors: object, classes: object, **options: Any) -> VectorClassification:
-        """The same law over a user's own vectors: see `VectorClassification`, whose arguments these are.
+        """The same distribution over a user's own vectors: see `VectorClassification`, whose arguments these are.
 
         Raises:
             InputError: as `VectorClassification`; also for arguments that it lacks.

@@ -91,8 +91,8 @@ class OutlierRules:
                 chosen = torch.zeros(uniforms.shape, dtype=torch.bool)
                 return chosen.scatter_(1, uniforms.argsort(1)[:, :count], True)
             counts = torch.full((len(uniforms), 1), count)
-        places = torch.arange(num_examples)
-        return places < counts if self.placement == "farthest" else places >= num_examples - counts
+        positions = torch.arange(num_examples)
+        return positions < counts if self.placement == "farthest" else positions >= num_examples - counts
 
     def labels(self, targets: Tensor, kinds: Tensor, uniforms: Tensor) -> Tensor:
         """``(B, N)`` labels that the examples would show as outliers; all arguments are ``(B, N)``."""

@@ -38,11 +38,11 @@ def coefficient_rows(coefficients: Coefficients | None, count: int) -> Rows | No
     if not rows:
         raise InputError(f"coefficients are {described(coefficients)}; {wanted}")
     numbers = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         vector = entries(row)
         if vector is None or len(vector) != count:
             found = described(row) if vector is None else f"a vector of length {len(vector)}"
-            raise InputError(f"number {place} of the coefficients is {found}; {wanted}")
+            raise InputError(f"number {index} of the coefficients is {found}; {wanted}")
         numbers.append(vector)
     return tuple(map(tuple, own_matrix("coefficients", numbers).tolist()))
 

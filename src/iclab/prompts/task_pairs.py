@@ -48,7 +48,7 @@ def task_pairs(choice: TaskChoice, patterns: int, stream: Stream) -> list[tuple[
 
 
 def _shifted(order: list[int], shifts: Iterable[int]) -> list[tuple[int, int]]:
-    """Each pattern with the one that stands ``shift`` places after it in ``order``, round and round."""
+    """Each pattern with the one that stands ``shift`` positions after it in ``order``, round and round."""
     size = len(order)
     return sorted((order[i], order[(i + shift) % size]) for shift in shifts for i in range(size))
 

@@ -1,4 +1,4 @@
-"""What all laws of two-class prompts with outliers share: tasks, patterns, outliers and labels, drawn for many chunks.
+"""What two-class prompts with outliers share: tasks, patterns, outliers, labels, drawn for many chunks.
 
 Shapes: B prompts, N context examples, Q queries, d ambient dimension, C chunks of 8 prompts.
 """
@@ -34,10 +34,10 @@ class Draws:
     Attributes:
         patterns: ``(B, N+Q)`` int64.
         outliers: ``(B, N)`` bool.
-        kinds: ``(B, N)`` int64, which of the law's outliers an example would carry.
-        sources, sizes: ``(B, N+Q)``, float64 and uniform on (0, 1): for the law's own use.
+        kinds: ``(B, N)`` int64, which of the distribution's outliers an example would carry.
+        sources, sizes: ``(B, N+Q)``, float64 and uniform on (0, 1): for the distribution's own use.
         prompts: ``(B,)`` float64 and uniform on (0, 1): likewise, one for each prompt.
-        extras: ``C`` tensors of the law's own, one a chunk; empty unless it overrides ``_extra``.
+        extras: ``C`` tensors of the distribution's own, one a chunk; empty unless it overrides ``_extra``.
     """
 
     patterns: Tensor
@@ -56,7 +56,7 @@ class TwoClassDistribution(PromptDistribution):
     +1) or its second (-1) with probability 1/2. `OutlierRules` says which examples are outliers and what labels they
     show; queries are clean. Families say what the inputs are.
 
-    Numbers are drawn in the same order whatever the options. So two laws over the same patterns give, from the same
+    Numbers are drawn in the same order whatever the options. So two over the same patterns give, from the same
     stream, prompts with the same patterns and, over the same tasks, with the same tasks and clean parts: their results
     can be compared in pairs.
     """
@@ -102,21 +102,21 @@ class TwoClassDistribution(PromptDistribution):
         """`_choose`, and what a family adds to it."""
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that make this law again, without tensors of a user's data."""
+        """The arguments that make this distribution again, without tensors of a user's data."""
         return self._fixed | self._options
 
     def identity(self) -> Mapping[str, object]:
         return self.settings()
 
     def replace(self, **changes: Any) -> Self:
-        """Another law over the same patterns: the test law of a training law, say.
+        """Another distribution over the same patterns: the test distribution of a training distribution, say.
 
         Raises:
             InputError: as the constructor; also for what would change the patterns, and unknown names.
         """
         for name in changes:
             if name in self._fixed:
-                raise InputError(f"replace keeps the patterns and {name} would change them; make a new law instead")
+                raise InputError(f"replace keeps the patterns and {name} would change them; make a new one instead")
             check_choice("an argument of replace", name, list(self._options))
         distribution = copy.copy(self)
         distribution._set(self._options | changes)
@@ -136,7 +136,7 @@ class TwoClassDistribution(PromptDistribution):
         """Fill ``out (B, N+Q, d)`` with the inputs."""
 
     def _extra(self, generator: torch.Generator, num_examples: int) -> Tensor | None:
-        """What a law draws for a chunk beyond the uniform numbers of `Draws`; drawn last."""
+        """What a distribution draws for a chunk beyond the uniform numbers of `Draws`; drawn last."""
         return None
 
     def sample(
@@ -192,7 +192,7 @@ class TwoClassDistribution(PromptDistribution):
     def _numbers(
         self, generators: Sequence[torch.Generator], num_examples: int, length: int, noise: Tensor | None
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Uniform numbers ``(2, B)`` and ``(6, B, N+Q)``, and the law's own; ``noise`` is filled with Gaussian ones.
+        """Uniform numbers ``(2, B)`` and ``(6, B, N+Q)``, and further ones; ``noise`` is filled with Gaussian ones.
 
         The numbers of the prompts come before those of the positions: a prompt has the same task at every length.
         """

@@ -27,8 +27,8 @@ def check_finite(name: str, tensor: Tensor, advice: str = "remove or impute them
     """Return ``tensor``; raise `InputError` naming the first entry that is not finite."""
     if is_finite(tensor):
         return tensor
-    place = tuple(int(i) for i in (~torch.isfinite(tensor)).nonzero()[0])
-    raise InputError(f"{name} is {float(tensor[place])} at {place}; expected finite numbers ({advice})")
+    index = tuple(int(i) for i in (~torch.isfinite(tensor)).nonzero()[0])
+    raise InputError(f"{name} is {float(tensor[index])} at {index}; expected finite numbers ({advice})")
 
 
 def check_real(name: str, value: object, low: float = -float("inf"), high: float = float("inf")) -> float:
@@ -104,7 +104,7 @@ def real_tensor(name: str, value: object, ndim: int, dtype: torch.dtype) -> Tens
             finite or that float64 or ``dtype`` cannot hold, and tensors without data.
     """
     if _is_masked(value):
-        raise InputError(f"{name} has masked entries; expected numbers at every place (remove or impute them)")
+        raise InputError(f"{name} has masked entries; expected numbers everywhere (remove or impute them)")
     try:
         tensor = _real(value) if isinstance(value, Tensor) else torch.from_numpy(_real_array(np.asarray(value)))
     except _ComplexError:

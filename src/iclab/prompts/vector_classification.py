@@ -163,7 +163,7 @@ class VectorClassification(TwoClassDistribution):
         }
 
     def split(self, fraction: float = 0.5) -> tuple[Self, Self]:
-        """Two laws over disjoint vectors, for pretraining and for testing; the first has ``fraction`` of each class.
+        """Two distributions over disjoint vectors, to train and to test on; the first has ``fraction`` of each class.
 
         They share classes, triggers, options, and the centre and scale that all vectors together have.
 
@@ -178,7 +178,7 @@ class VectorClassification(TwoClassDistribution):
             if not 2 <= count <= len(members) - 2:
                 raise InputError(
                     f"a split at {fraction:g} gives {count} of the {len(members)} vectors of class {name!r} to the "
-                    "first law; expected at least two on either side"
+                    "first distribution; expected at least two on either side"
                 )
             first._members.append(members[:count])
             second._members.append(members[count:])
@@ -205,8 +205,8 @@ class VectorClassification(TwoClassDistribution):
     def _items(self, draws: Draws, num_examples: int) -> Tensor:
         """``(B, N+Q)``: which vector each input is.
 
-        The members of a class stand in a circle in random order, and a prompt starts at a uniform place of it: the
-        first Q places are its queries', the others its examples'.
+        The members of a class stand in a circle in random order, and a prompt starts at a uniform position of it: the
+        first Q positions are its queries', the others its examples'.
         """
         num_queries = draws.patterns.shape[1] - num_examples
         for name, size in zip(self.class_names, self.class_sizes, strict=True):
@@ -218,7 +218,7 @@ class VectorClassification(TwoClassDistribution):
         sizes = torch.tensor(self.class_sizes)
         starts = sizes.cumsum(0) - sizes
         size = sizes[draws.patterns]
-        place = num_queries + index_below(draws.sources, size - num_queries)
-        place[:, num_examples:] = torch.arange(num_queries)
-        place += index_below(draws.prompts[:, None], size)
-        return torch.cat(self._members)[starts[draws.patterns] + place % size]
+        position = num_queries + index_below(draws.sources, size - num_queries)
+        position[:, num_examples:] = torch.arange(num_queries)
+        position += index_below(draws.prompts[:, None], size)
+        return torch.cat(self._members)[starts[draws.patterns] + position % size]

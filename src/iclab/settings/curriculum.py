@@ -1,4 +1,4 @@
-"""Curricula: scalars of the law of prompts that grow while a model is trained, as pure functions of the step."""
+"""Curricula: scalars of prompts that grow while a model is trained, as pure functions of the step."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Ramp:
 class Curriculum:
     """Ramps of named scalars, for ``Curriculum(num_examples=Ramp(11, 41, 2, 2000), ambient_dim=Ramp(5, 20, 1, 2000))``.
 
-    ``num_examples`` is the number of examples in a prompt. Every other name belongs to the law of prompts, see
+    ``num_examples`` is the number of examples in a prompt. Every other name belongs to the distribution of prompts, see
     `iclab.prompts.PromptDistribution.scalars`. What has no ramp stays as it is.
 
     The numbers of this example are the recipe of arXiv 2208.01066, in use throughout the field.

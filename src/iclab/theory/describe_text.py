@@ -14,10 +14,10 @@ def format_description(description: dict[str, Any]) -> str:
     lines.append(f"mean      {_number(description['mean'])}    variance  {_number(description['variance'])}")
     degree = description["degree"]
     lines.append(f"degree    {'not a polynomial' if degree is None else degree}")
-    places = description["breakpoints"]
-    if places:
-        more = "" if len(places) <= 6 else f" ... ({len(places)} in all)"
-        lines.append("kinks or jumps at " + ", ".join(f"{place:.6g}" for place in places[:6]) + more)
+    breakpoints = description["breakpoints"]
+    if breakpoints:
+        more = "" if len(breakpoints) <= 6 else f" ... ({len(breakpoints)} in all)"
+        lines.append("kinks or jumps at " + ", ".join(f"{point:.6g}" for point in breakpoints[:6]) + more)
     lines += ["", "Hermite coefficients E g(z) h_k(z), h_k = He_k/sqrt(k!)"]
     pairs = zip(description["hermite_coefficients"], description["hermite_errors"], strict=True)
     lines += [f"  k = {k}   {0.0 if abs(c) <= e else c: .12f}   +- {e:.1e}" for k, (c, e) in enumerate(pairs)]

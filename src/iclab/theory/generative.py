@@ -84,7 +84,7 @@ def label_map_strengths(link: Link, max_degree: int, num_levels: int = _LEVELS) 
     levels = _levels(link, critical, num_levels)
     cumulative, mass, errors = level_set_integrals(link, nodes, levels, max_degree)
     chosen = _bins(mass, errors.max(1))
-    # Without a level that splits the law (a step where the Gaussian has no mass) nothing has been looked at.
+    # Without a level that splits the distribution (a step where the Gaussian has no mass) nothing has been looked at.
     resolved = resolved and len(chosen) > 0
     edges = np.concatenate([[0.0], mass[chosen], [1.0]])
     zero = np.zeros((1, max_degree))
@@ -113,11 +113,11 @@ def level_set_integrals(link: Link, nodes: Array, levels: Array, max_degree: int
     row, cell = np.nonzero(below[:, 1:] != below[:, :-1])
     level = levels[row]
     left, right = switching_points(lambda z: _values(link, z) <= level, nodes[cell], nodes[cell + 1])
-    place = 0.5 * (left + right)
+    point = 0.5 * (left + right)
     # Leaving the level set at c adds the antiderivative there; entering it subtracts it.
     sign = np.where(below[row, cell], 1.0, -1.0)
-    basis = hermite_functions(place, max_degree)
-    density = gaussian_density(place)[:, None]
+    basis = hermite_functions(point, max_degree)
+    density = gaussian_density(point)[:, None]
     antiderivative = -basis[:, :-1] * density / np.sqrt(np.arange(1, max_degree + 1))
     shift = _place_errors(link, left, right, level)
     noise = shift[:, None] * np.abs(basis[:, 1:]) * density + 4 * _EPS * np.abs(antiderivative)
@@ -125,7 +125,7 @@ def level_set_integrals(link: Link, nodes: Array, levels: Array, max_degree: int
     np.add.at(cumulative, row, sign[:, None] * antiderivative)
     np.add.at(errors, row, noise)
     mass = below[:, -1].astype(float)
-    np.add.at(mass, row, sign * ndtr(place))
+    np.add.at(mass, row, sign * ndtr(point))
     return cumulative, mass, errors
 
 
@@ -144,13 +144,13 @@ def _place_errors(link: Link, left: Array, right: Array, level: Array) -> Array:
 def _levels(link: Link, critical: Array, num_levels: int) -> Array:
     """Levels between neighbouring distinct values of ``g`` at Gaussian quantiles and, for the tails, at even steps."""
     half = num_levels // 2
-    places = np.concatenate([ndtri((np.arange(half) + 0.5) / half), np.linspace(-5.5, 5.5, num_levels - half)])
-    places = places + 0.00137
+    points = np.concatenate([ndtri((np.arange(half) + 0.5) / half), np.linspace(-5.5, 5.5, num_levels - half)])
+    points = points + 0.00137
     if len(link.panels):  # values that are taken on narrow panels alone
         width = np.diff(link.panels)
         inside = (link.panels[:-1] + 0.637 * width)[width < 2.0 / num_levels]
-        places = np.concatenate([places, inside[:: max(len(inside) // num_levels, 1)]])
-    values = np.sort(_values(link, places))
+        points = np.concatenate([points, inside[:: max(len(inside) // num_levels, 1)]])
+    values = np.sort(_values(link, points))
     values = values[np.isfinite(values)]
     spread = link.variance**0.5
     low, high = values[:-1], values[1:]
@@ -164,7 +164,7 @@ def _levels(link: Link, critical: Array, num_levels: int) -> Array:
 
 
 def _bins(mass: Array, error: Array) -> list[int]:
-    """Indices of well-conditioned levels that cut the label's law into bins of at least `_SMALLEST_BIN`."""
+    """Indices of well-conditioned levels that cut the label's distribution into bins of at least `_SMALLEST_BIN`."""
     chosen: list[int] = []
     last = 0.0
     largest = max(10 * float(np.median(error)), 1e-14) if len(error) else 0.0

@@ -109,7 +109,7 @@ def optimal_gate_curve(
 def _starts(scores: np.ndarray, rhos: np.ndarray) -> list[tuple[float, float]]:
     """The highest local maxima of the grid: a steep and a shallow gate can each be best in their own region."""
     peaks = np.argwhere(scores >= maximum_filter(scores, size=3, mode="nearest"))
-    order = sorted(peaks, key=lambda place: -scores[tuple(place)])[:_STARTS]
+    order = sorted(peaks, key=lambda index: -scores[tuple(index)])[:_STARTS]
     return [(float(rhos[i]), float(_BIASES[j])) for i, j in order]
 
 

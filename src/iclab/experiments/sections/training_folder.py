@@ -29,15 +29,15 @@ def training_folder(description: dict[str, Any], code: str | None) -> Iterator[P
     Another cell that has the same training waits here until this one has done it. What another run has of it is copied,
     unless that run trains it right now: then this one trains for itself.
     """
-    place = execution()
-    if place.trainings is None:
+    current = execution()
+    if current.trainings is None:
         yield None
         return
-    name = digest([code, place.threads, place.device, description])
-    folder = place.trainings / name
+    name = digest([code, current.threads, current.device, description])
+    folder = current.trainings / name
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, wait=True):
-        for other in place.shared:
+        for other in current.shared:
             if not (folder / CHECKPOINTS).exists():
                 _take(other / name, folder)
         if not (folder / DESCRIPTION).exists():

@@ -39,7 +39,7 @@ class Batches:
     """The batches of one process; ``parts`` is how many micro-batches all processes split a batch into.
 
     Args:
-        plan: says what law a step is drawn from.
+        plan: says what distribution a step is drawn from.
         stream: of the prompts.
         batch_size: prompts of a step over all processes; a multiple of CHUNK.
         num_queries: of each prompt.

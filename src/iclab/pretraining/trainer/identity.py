@@ -59,13 +59,13 @@ def describe_training(
 
 
 def draw_sample(prompts: PromptDistribution, stream: Stream) -> dict[str, Tensor]:
-    """A few prompts by which a law is known again where its description says too little: a function, a user's class."""
+    """A few prompts by which a distribution is known again where its description says too little (a user's class)."""
     chunk = draw_checked(prompts, [stream.child("identity").at(0)], _EXAMPLES, 1, torch.float32)
     return {"inputs": chunk.inputs, "labels": chunk.labels}
 
 
 def distribution_digest(prompts: PromptDistribution, stream: Stream) -> str:
-    """Hexadecimal hash of the law's description and of the numbers of that sample."""
+    """Hexadecimal hash of the distribution's description and of the numbers of that sample."""
     content = hashlib.blake2b(json.dumps(described(prompts), sort_keys=True).encode(), digest_size=8)
     for tensor in draw_sample(prompts, stream).values():
         content.update(tensor.contiguous().numpy().tobytes())
@@ -82,7 +82,7 @@ def check_same(
     """Raise `InputError` with the keys in which the training in the checkpoint ``name`` and the one asked for differ.
 
     More steps of a constant schedule are no difference: the steps already taken would be the same. A checkpoint from
-    before laws were described is known by its sample alone.
+    before distributions were described is known by its sample alone.
     """
     there, here = dict(stored["settings"]), dict(asked["settings"])
     if here["schedule"] == "constant" and here["steps"] >= stored["step"]:
@@ -93,7 +93,7 @@ def check_same(
         if key in stored:
             different += _differences({key: stored[key]}, {key: asked[key]})
     if not different and not _alike(stored_sample, sample):
-        different = ["its law of prompts draws other prompts"]
+        different = ["its distribution of prompts draws other prompts"]
     if different:
         raise InputError(f"{name} is of another training: {_first(different)}; choose another folder")
 

@@ -18,7 +18,7 @@ class Phase:
 
     Attributes:
         start, stop: the steps.
-        prompts: the law of prompts.
+        prompts: the distribution of prompts.
         num_examples: N.
         values: the curriculum's scalars, for the record.
     """
@@ -34,7 +34,7 @@ class Plan:
     """All phases of a training; the phase of a step is a function of the step alone, so a resumed training agrees.
 
     Args:
-        prompts: the law that the curriculum ends with.
+        prompts: the distribution that the curriculum ends with.
         num_examples: the number of examples that it ends with.
         steps: of the whole training.
         curriculum: the ramps.
