@@ -20,7 +20,7 @@ from iclab.experiments.kind import learner_names
 from iclab.experiments.resolved import Resolved, resolve
 from iclab.lock import locked
 from iclab.results.results import Results
-from iclab.runs.results import load_results
+from iclab.runs.results import learners_by_key, load_results
 from iclab.runs.run import Outcome, remake, run_experiment
 
 COIN = str(Path(__file__).parents[1] / "kinds" / "coin.yaml")
@@ -172,8 +172,8 @@ def test_learners_are_found_by_key_and_by_name(experiment, keys):
         for name in both.values()
     ]
     table = pd.DataFrame(rows)
-    samples = tuple(np.full((1, 8), float(place)) for place in range(len(rows)))
-    results = Results(described, {}, table, table, samples)
+    samples = tuple(np.full((1, 8), float(row)) for row in range(len(rows)))
+    results = Results(described, {}, table, table, samples, lambda: learners_by_key(described))
     first, second = both
     assert results.select(learner=first)["learner"].tolist() == [both[first]]
     assert results.select(learner=[first, both[second]])["learner"].tolist() == list(both.values())

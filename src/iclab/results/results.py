@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,8 @@ import numpy as np
 import pandas as pd
 
 from iclab.config.nearest import alternatives, listed
-from iclab.config.validation import validate
 from iclab.errors import InputError
 from iclab.evaluation.intervals import interval
-from iclab.experiments.kind import learner_names
-from iclab.experiments.registry import load_kind
 from iclab.files import write_atomic
 from iclab.results.tables import SEED, coordinates
 
@@ -51,6 +47,7 @@ class Results:
         summary: one row a measurement over all seeds: learner, metric, statistic, num_examples, swept keys but the
             seed, further keys, value, low, high, level, interval, num_prompts (of each seed), num_seeds, seed_values.
         samples: ``samples[i]``, of shape ``(k, P)``, stands behind row ``i`` of ``per_seed``.
+        learners_by_key: returns, for each cell, what the tables call the learner of each key of the configuration.
     """
 
     experiment: dict[str, Any]
@@ -58,6 +55,7 @@ class Results:
     per_seed: pd.DataFrame
     summary: pd.DataFrame
     samples: tuple[np.ndarray, ...]
+    learners_by_key: Callable[[], Sequence[Mapping[str, str]]] = tuple
 
     @property
     def num_cells(self) -> int:
@@ -146,19 +144,12 @@ class Results:
             return column.isna()
         found = (column == value).fillna(False).astype(bool)
         if column.name == "learner" and not found.any():
-            found = column.isin([names[value] for names in self._learner_names if value in names])
+            found = column.isin([names[value] for names in self.learners_by_key() if value in names])
         if not found.any():
             known = column.dropna().unique().tolist()
             near = alternatives(value, known) if isinstance(value, str) else f"; expected one of {listed(known)}"
             raise InputError(f"no {column.name} is {value!r}{near}")
         return found
-
-    @cached_property
-    def _learner_names(self) -> list[dict[str, str]]:
-        """Of each cell: what the tables call the learner of each key."""
-        folder = self.environment.get("kind_folder")
-        model = load_kind(self.experiment["kind"], Path(folder) if folder else None).config
-        return [learner_names(validate(model, cell["config"])) for cell in self.experiment["cells"]]
 
     def write_tables(self, folder: Path) -> None:
         """Write ``results.csv`` and ``summary.csv``. Numbers are written so that they read back bit for bit."""

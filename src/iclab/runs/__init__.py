@@ -6,8 +6,9 @@ from iclab.lazy import lazy
 
 if TYPE_CHECKING:
     from iclab.execution import Execution
-    from iclab.runs.executors import EXECUTORS, Executor, Job, load_executor
-    from iclab.runs.payload import Failed, Measured, measure
+    from iclab.runs.executors import EXECUTORS, Executor, load_executor
+    from iclab.runs.jobs import Failed, Job, Measured
+    from iclab.runs.payload import measure
     from iclab.runs.plan import Plan, plan_run
     from iclab.runs.results import load_results
     from iclab.runs.run import Outcome, RunInterrupted, remake, run_experiment
@@ -33,8 +34,9 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "executors": ("EXECUTORS", "Executor", "Execution", "Job", "load_executor"),
-        "payload": ("Failed", "Measured", "measure"),
+        "executors": ("EXECUTORS", "Executor", "Execution", "load_executor"),
+        "jobs": ("Failed", "Job", "Measured"),
+        "payload": ("measure",),
         "plan": ("Plan", "plan_run"),
         "results": ("load_results",),
         "run": ("Outcome", "RunInterrupted", "remake", "run_experiment"),

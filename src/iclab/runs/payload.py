@@ -8,7 +8,6 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,30 +22,12 @@ from iclab.execution import Execution, executing
 from iclab.experiments.registry import load_kind
 from iclab.results.columns import LARGEST_INTEGER, RESERVED
 from iclab.runs.environment import scan_backend
+from iclab.runs.jobs import Failed, Job, Measured
 from iclab.runs.signals import Stopped
 from iclab.runs.threads import torch_threads
 
 if TYPE_CHECKING:
     from iclab.evaluation.measurement import Measurement
-    from iclab.runs.executors import Job
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A finished cell: ``record`` goes to ``cell.json``, ``values`` to ``values.safetensors``."""
-
-    cell: str
-    record: dict[str, Any]
-    values: bytes
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A cell that raised: one line for the terminal, and all of it for ``error.txt``."""
-
-    cell: str
-    reason: str
-    details: str
 
 
 def measure(job: Job, execution: Execution) -> Measured | Failed:

@@ -11,9 +11,9 @@ from iclab.execution import Execution
 from iclab.experiments.cost import Cost
 from iclab.experiments.kind import total_cost
 from iclab.experiments.resolved import Resolved
-from iclab.runs.executors import Executor, Job, default_executor, load_executor
+from iclab.runs.executors import Executor, default_executor, load_executor
 from iclab.runs.folder import RunFolder
-from iclab.runs.payload import Failed, Measured
+from iclab.runs.jobs import Failed, Job, Measured
 from iclab.runs.storage import is_finished
 from iclab.runs.threads import check_most
 

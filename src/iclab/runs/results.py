@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from iclab.config.validation import validate
 from iclab.errors import InputError
+from iclab.experiments.kind import learner_names
+from iclab.experiments.registry import load_kind
 from iclab.results.results import Results
 from iclab.results.tables import per_seed_table, summary_table
 from iclab.runs.folder import RunFolder
@@ -30,4 +34,11 @@ def load_results(folder: Path | str, experiment: dict[str, Any] | None = None) -
     per_seed, samples = per_seed_table(experiment, cells)
     environment = run.read_environment()
     environment.pop("previous", None)
-    return Results(experiment, environment, per_seed, summary_table(per_seed, samples), tuple(samples))
+    names = cache(partial(learners_by_key, experiment, environment.get("kind_folder")))
+    return Results(experiment, environment, per_seed, summary_table(per_seed, samples), tuple(samples), names)
+
+
+def learners_by_key(experiment: dict[str, Any], kind_folder: str | None = None) -> list[dict[str, str]]:
+    """Return, for each cell, what the tables call the learner of each key of the configuration."""
+    model = load_kind(experiment["kind"], Path(kind_folder) if kind_folder else None).config
+    return [learner_names(validate(model, cell["config"])) for cell in experiment["cells"]]

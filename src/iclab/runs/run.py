@@ -16,10 +16,9 @@ from iclab.execution import Execution
 from iclab.experiments.kind import total_forecast
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolved import Cell, Resolved
-from iclab.runs.executors import Job
 from iclab.runs.finished import write_stamp
 from iclab.runs.folder import CLAIMS, TRAININGS, RunFolder, write_json
-from iclab.runs.payload import Failed
+from iclab.runs.jobs import Failed, Job
 from iclab.runs.plan import Workers, check_device, check_execution, choose_workers
 from iclab.runs.progress import Advance, format_seconds, say, show_progress
 from iclab.runs.results import load_results

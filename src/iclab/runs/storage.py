@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iclab.config.identity import SCHEMA_VERSION, canonical_json, cell_id
 from iclab.errors import InputError
 from iclab.files import write_atomic
 from iclab.results.columns import StoredCell
-
-if TYPE_CHECKING:
-    from iclab.runs.payload import Failed, Measured
+from iclab.runs.jobs import Failed, Measured
 
 RECORD, VALUES, ERROR = "cell.json", "values.safetensors", "error.txt"
 _DESCRIBED = {"learner", "metric", "statistic", "num_examples", "keys"}

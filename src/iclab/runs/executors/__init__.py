@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from iclab.config.loading import load_object, split_name
 from iclab.config.nearest import did_you_mean, listed
@@ -17,21 +16,12 @@ from iclab.execution import Execution
 from iclab.runs.threads import available_cores
 
 if TYPE_CHECKING:
-    from iclab.runs.payload import Failed, Measured
+    from iclab.runs.jobs import Failed, Job, Measured
 
 EXECUTORS: dict[str, str] = {
     "inline": "iclab.runs.executors.inline:Inline",
     "local": "iclab.runs.executors.local:Local",
 }
-
-
-@dataclass(frozen=True)
-class Job:
-    """A cell to run: its id, the name of its kind (as the registry reads it) and its configuration as JSON values."""
-
-    cell: str
-    kind: str
-    config: dict[str, Any]
 
 
 class Executor(ABC):

@@ -6,8 +6,9 @@ from collections.abc import Generator, Iterable
 
 from iclab.errors import InputError
 from iclab.execution import Execution
-from iclab.runs.executors import Executor, Job
-from iclab.runs.payload import Failed, Measured, measure
+from iclab.runs.executors import Executor
+from iclab.runs.jobs import Failed, Job, Measured
+from iclab.runs.payload import measure
 
 
 class Inline(Executor):

@@ -21,8 +21,8 @@ from typing import Any
 
 from iclab.errors import check_integer, one_line
 from iclab.execution import Execution
-from iclab.runs.executors import Executor, Job
-from iclab.runs.payload import Failed, Measured
+from iclab.runs.executors import Executor
+from iclab.runs.jobs import Failed, Job, Measured
 from iclab.runs.threads import available_cores, check_most, set_thread_variables
 
 

@@ -15,8 +15,8 @@ from threading import Thread
 from typing import Any, BinaryIO
 
 from iclab.execution import Execution
-from iclab.runs.executors import Job
-from iclab.runs.payload import Failed, measure
+from iclab.runs.jobs import Failed, Job
+from iclab.runs.payload import measure
 
 
 def main() -> None:
