@@ -103,7 +103,7 @@ def test_slack_and_claims_that_nothing_refutes():
 def test_no_wrong_prompt_is_not_an_error_of_exactly_zero():
     """Of 640 prompts none was wrong: the error may still be 3/640 = 0.0047; of 50 it may be 0.06."""
     none = number(0, 0, 0, share=True)
-    assert judge(BELOW, none).interval == Interval(0, pytest.approx(3 / 640), 0.95, "bootstrap")
+    assert judge(BELOW, none).interval == Interval(0, 3 / 640, 0.95, "bootstrap")
     found = judge(BELOW, replace(none, prompts=10))
     assert found.verdict == "undecided"
     assert found.size_that_could_decide == Size(prompts=31)  # 3 / (5 * 31) = 0.0194

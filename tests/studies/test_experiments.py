@@ -64,20 +64,23 @@ def test_every_scale_of_the_catalogue_resolves_and_forecasts(name: str) -> None:
 
 def test_exponents_table_is_that_of_the_theory(tmp_path: Path) -> None:
     results = _run("oh2025/exponents", ["link=he3,he4,z2exp"], tmp_path / "run")
-    reading = load_kind("exponents").summarise(results)
-    assert [row[:3] for row in reading.tables[0].rows] == [["he3", "3", "1"], ["he4", "4", "2"], ["z2exp", "4", "4"]]
-    assert reading.findings[0].verdict == "agrees"
-    assert "3 of 3 links" in reading.findings[0].text
-    assert "2 of 3 links have ge < ie" in reading.findings[1].text
+    report = load_kind("exponents").summarise(results)
+    assert [row[:3] for row in report.tables[0].rows] == [["he3", "3", "1"], ["he4", "4", "2"], ["z2exp", "4", "4"]]
+    (result,) = report.claims
+    assert (result.claim.id, result.verdict, result.reason, result.seeds) == ("A1", "supported", "whole interval", 0)
+    assert [e.threshold for e in result.estimates] == [1.0] * 4 + [2.0] * 4 + [4.0] * 4  # ge by link, at four gates
+    assert [e.value for e in result.estimates] == [e.threshold for e in result.estimates]
+    assert report.notes == ["2 of 3 links have ge < ie: for them the gate can help."]
 
 
 @pytest.mark.usefixtures("no_rendering")
-def test_exponents_reading_disagrees_where_the_numbers_do(tmp_path: Path) -> None:
-    """At b = 0 an odd link keeps no degree-1 part: the trap must show as a disagreement, not be smoothed over."""
+def test_exponents_contradict_the_claim_where_the_numbers_do(tmp_path: Path) -> None:
+    """At b = 0 an odd link keeps no degree-1 part: the trap must show, not be smoothed over."""
     results = _run("oh2025/exponents", ["link=he3,he2", "gates=[[1.0,0.0]]"], tmp_path / "run")
-    finding = load_kind("exponents").summarise(results).findings[0]
-    assert finding.verdict == "disagrees"
-    assert "he3" in finding.text.split("It does not for")[1]
+    (result,) = load_kind("exponents").summarise(results).claims
+    assert result.verdict == "contradicted"
+    assert result.estimate is not None
+    assert (result.estimate.label, result.estimate.value, result.estimate.threshold) == ("for he3", 2.0, 1.0)
 
 
 def test_alignment_simulation_lies_on_the_exact_curve(tmp_path: Path) -> None:
@@ -90,9 +93,9 @@ def test_alignment_simulation_lies_on_the_exact_curve(tmp_path: Path) -> None:
     assert simulated["num_prompts"] == 400
     assert simulated["num_seeds"] == 5
     assert abs(simulated["value"] - exact) < 0.03
-    reading = load_kind("alignment").summarise(results)
-    assert "of 16 points" in reading.findings[0].text  # 4 gates, 2 lengths, 2 degrees
-    labels = {s.label for s in reading.figures[0].panels[0].series}
+    report = load_kind("alignment").summarise(results)
+    assert [e.label for e in report.claims[0].estimates] == ["of 16 points"]  # 4 gates, 2 lengths, 2 degrees
+    labels = {s.label for s in report.figures[0].panels[0].series}
     assert {"mamba", "mamba, exact", "linear", "exponential", "no decay"} <= labels
 
 
@@ -101,8 +104,8 @@ def test_gate_without_second_moments_is_left_out_and_named(tmp_path: Path) -> No
     overrides = ["prompts.link=he3", "num_examples=[8]", "num_prompts=16", "seed=0", "exact_to=16"]
     results = _run("oh2025/alignment", overrides, tmp_path / "run")
     assert "exponential" not in set(results.summary["learner"])
-    texts = [finding.text for finding in load_kind("alignment").summarise(results).findings]
-    assert any("exponential is left out" in text for text in texts)
+    notes = load_kind("alignment").summarise(results).notes
+    assert any("exponential is left out" in note for note in notes)
 
 
 def test_support_measures_what_stage_one_finds(tmp_path: Path) -> None:
@@ -111,9 +114,9 @@ def test_support_measures_what_stage_one_finds(tmp_path: Path) -> None:
     rows = results.select(metric="support_auc", learner="mamba gate", degree=1, num_examples=64)
     assert rows["value"].iloc[0] == 1.0
     assert rows["num_seeds"].iloc[0] == 2
-    reading = load_kind("support").summarise(results)
-    assert len(reading.figures) == 2
-    assert {len(s.x) for s in reading.figures[0].panels[0].series} == {2}
+    report = load_kind("support").summarise(results)
+    assert len(report.figures) == 2
+    assert {len(s.x) for s in report.figures[0].panels[0].series} == {2}
 
 
 @pytest.fixture(scope="module")
@@ -145,18 +148,17 @@ def test_error_equals_the_library_called_directly(tiny_error: Results) -> None:
     np.testing.assert_allclose(stored["value"], curve.values, rtol=1e-6)
 
 
-def test_error_reading_pairs_on_the_prompts_that_both_saw(tiny_error: Results) -> None:
-    reading = load_kind("error").summarise(tiny_error)
-    texts = [finding.text for finding in reading.findings]
-    told = next(text for text in texts if "kernel ridge, told the support" in text)
-    assert "At N = 16" in told  # the kernel stops there
-    assert "2 seeds, 24 prompts each" in told
-    panel = reading.figures[0].panels[0]
+def test_error_report_pairs_on_the_prompts_that_both_saw(tiny_error: Results) -> None:
+    report = load_kind("error").summarise(tiny_error)
+    note = next(note for note in report.notes if "kernel ridge, told the support" in note)
+    assert "At N = 16" in note  # the kernel stops there
+    assert "2 seeds, 24 prompts each" in note
+    panel = report.figures[0].panels[0]
     roles = {s.label: s.role for s in panel.series}
     assert roles["Mamba, two-stage"] == "model"
     assert roles["oracle, direction of S_1"] == "ceiling"
     assert roles["exact alignment, Gaussian state"] == "theory"
-    assert {place for place, _ in panel.vertical} == {32.0}
+    assert {x for x, _ in panel.vertical} == {32.0}
 
 
 @pytest.mark.parametrize(

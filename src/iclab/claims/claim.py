@@ -24,6 +24,7 @@ Reason = Literal[
     "few values",  # of the abscissa of a slope
     "no interval",
     "not measured",
+    "unresolved",  # the number or its threshold is NaN: the mathematics behind it is undecided
     "refutes nothing",  # the number is on the other side, and the claim does not exclude that
     "measured too little",  # what was measured supports the claim and is too easy a part of it
     "condition",  # one of the claim's conditions fails

@@ -191,6 +191,8 @@ def _compare(claim: Claim, number: Estimate) -> tuple[Verdict, Reason]:
         if interval is None:
             return "undecided", "no interval"
     low, high = _ends(claim, number)
+    if any(map(math.isnan, (low, high, interval.low, interval.high))):
+        return "undecided", "unresolved"
     strict = _relation(claim, number) in ("<", ">")
     inside = low < interval.low and interval.high < high if strict else low <= interval.low and interval.high <= high
     if inside:

@@ -16,6 +16,7 @@ _REASONS: dict[Reason, str] = {
     "few values": f"Fewer than {MIN_VALUES} measured values: no verdict.",
     "no interval": "There is no interval: no verdict.",
     "not measured": "It was not measured here: no verdict.",
+    "unresolved": "A number that it rests on is undecided itself: no verdict.",
     "refutes nothing": "A number on the other side refutes nothing.",
     "measured too little": "What was measured is too easy a part of the claim.",
     "chance": "No more lie outside than chance would put there.",

@@ -60,7 +60,7 @@ def _plain_report(results: Results, failure: str) -> Report:
     )
     return Report(
         tables=[Table("summary", caption, [*keys, "value"], rows)],
-        warning=f"No figures and no findings: {failure}. The measurements are complete, in the table below and in the "
+        warning=f"No figures and no claims: {failure}. The measurements are complete, in the table below and in the "
         "CSV files; `iclab report` reads them again.",
     )
 

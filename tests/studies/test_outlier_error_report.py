@@ -1,20 +1,32 @@
-"""Readings of outlier errors: verdicts from made-up numbers, and what is shown of whatever was varied."""
+"""Reports of outlier errors: verdicts from made-up numbers, and what is shown of whatever was varied."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from iclab.studies.outliers.error.claims import MOST_PLACES, Judged, findings_of
 
+from iclab.claims import ClaimResult
+from iclab.claims.li2025 import (
+    COLLAPSE,
+    FIGURE,
+    LEARNED,
+    LINEAR_FAILS,
+    LINEAR_TOLERATES,
+    MAMBA_TOLERATES,
+    NO_COLLAPSE,
+    POSITIVE_SUM,
+    PUBLISHED,
+)
 from iclab.experiments.registry import load_kind
 from iclab.experiments.resolved import resolve
+from iclab.results.columns import StoredCell
 from iclab.results.grid_points import GridPoint
-from iclab.results.page import Finding, Reading
+from iclab.results.page import Report
 from iclab.results.results import Results
 from iclab.results.tables import per_seed_table, summary_table
-from iclab.runs.storage import StoredCell
 from iclab.studies.outliers.error.config import OutlierErrorConfig
 from iclab.studies.outliers.error.fraction_claims import fraction_claims, tolerated, tolerated_text
 from iclab.studies.outliers.error.pairs import Term, combination
@@ -86,16 +98,32 @@ BAD = {0.2: (0.0, 0.0, 0.0), 0.5: (0.021, 0.03, 0.04), 0.8: (0.2, 0.3, 0.4)}
 UNSURE = {0.2: (0.0, 0.0, 0.0), 0.5: (0.01, 0.015, 0.03), 0.8: (0.005, 0.02, 0.03)}
 
 
+def _verdicts(found: Sequence[ClaimResult]) -> list[tuple[str, str]]:
+    return [(result.claim.id, result.verdict) for result in found]
+
+
 @pytest.mark.parametrize(
-    ("curve", "verdicts"), [(GOOD, ["agrees"] * 2), (BAD, ["undecided", "disagrees"]), (UNSURE, ["undecided"] * 2)]
+    ("curve", "verdicts", "reasons"),
+    [
+        (GOOD, ["supported"] * 2, ["whole interval"] * 2),
+        (BAD, ["undecided", "contradicted"], ["refutes nothing", "whole interval"]),
+        (UNSURE, ["undecided"] * 2, ["straddles"] * 2),
+    ],
 )
-def test_mamba_is_judged_by_whole_intervals(curve: dict, verdicts: list[str]) -> None:
+def test_mamba_is_judged_by_whole_intervals(curve: dict, verdicts: list[str], reasons: list[str]) -> None:
     found = fraction_claims(_point({"Mamba": curve}))
-    assert [item.finding.verdict for item in found] == verdicts
-    assert "0.012 of such prompts has no clean example" in found[0].finding.text
-    assert "alpha < p_a l_tr / l_ts = 0.6" in found[1].finding.text
+    assert [result.claim for result in found] == [FIGURE, MAMBA_TOLERATES]
+    assert [result.verdict for result in found] == verdicts
+    assert [result.reason for result in found] == reasons
+    assert {(result.subject, result.seeds, result.prompts) for result in found} == {("Mamba", 5, 100)}
+    figure, guarantee = found
+    assert [e.value for e in figure.estimates] == [curve[0.8][1]]
+    assert [e.label for e in guarantee.estimates] == ["at alpha = 0.2", "at alpha = 0.5"]  # below p_a l_tr / l_ts = 0.6
+    assert guarantee.estimate is not None
+    assert guarantee.estimate.value == curve[0.5][1]
+    assert any("0.012 of such prompts has no clean example" in remark for remark in figure.remarks)
     few = fraction_claims(_point({"Mamba": curve}, seeds=3))
-    assert [item.finding.verdict for item in few] == ["information"] * 2
+    assert [(result.verdict, result.reason) for result in few] == [("undecided", "few seeds")] * 2
 
 
 def test_no_wrong_prompt_is_not_an_error_of_exactly_zero() -> None:
@@ -121,7 +149,7 @@ def test_other_settings_than_the_papers_have_no_published_figure() -> None:
     ]
     for changes in others:
         found = fraction_claims(_point({"Mamba": GOOD}, **changes))
-        assert ["guarantee" in item.finding.text for item in found] == [True]
+        assert [result.claim for result in found] == [MAMBA_TOLERATES]
 
 
 @pytest.mark.parametrize(
@@ -135,11 +163,11 @@ def test_other_settings_than_the_papers_have_no_published_figure() -> None:
         {"prompts": {"outlier_size": 0.0}},
         {"prompts": {"tasks": [[0, 1]]}},
         {"test": {"outlier_size": 0.0}},
-        {"learners": {"m": {"start": 0.5}}},
+        {"learners": {"m": {"kind": "gated", "start": 0.5}}},
         {"test": {"input_noise": 0.1}},
         {"test": {"placement": "closest"}},
-        {"learners": {"m": {"prompts": {"placement": "closest"}}}},
-        {"learners": {"m": {"depth": 2}}},
+        {"learners": {"m": {"kind": "gated", "prompts": {"placement": "closest"}}}},
+        {"learners": {"m": {"kind": "gated", "depth": 2}}},
     ],
 )
 def test_what_the_theorems_do_not_treat_is_not_judged(changes: dict[str, Any]) -> None:
@@ -149,25 +177,27 @@ def test_what_the_theorems_do_not_treat_is_not_judged(changes: dict[str, Any]) -
 def test_prompts_without_a_clean_example_refute_nothing() -> None:
     short = {0.3: (0.001, 0.002, 0.003), 0.8: (0.3, 0.33, 0.36)}  # the share at alpha = 0.8 and l = 5 is 0.328
     found = fraction_claims(_point({"Mamba": short}, test={"num_examples": 5}))
-    assert [item.finding.verdict for item in found] == ["undecided"]  # alpha = 0.3 is far from the guarantee, 1
-    assert "Not judged: alpha = 0.8" in found[0].finding.text
-    for low, verdict in ((0.021, "undecided"), (0.04, "disagrees")):  # the share at alpha = 0.45 is 0.018
+    (guarantee,) = [result for result in found if result.claim is MAMBA_TOLERATES]
+    assert (guarantee.verdict, guarantee.reason) == ("undecided", "measured too little")  # 0.3 is far from 1
+    assert [estimate.label for estimate in guarantee.estimates] == ["at alpha = 0.3"]
+    for low, verdict in ((0.021, "undecided"), (0.04, "contradicted")):  # the share at alpha = 0.45 is 0.018
         curve = {0.45: (low, 0.05, 0.06)}
-        assert fraction_claims(_point({"Mamba": curve}, test={"num_examples": 5}))[0].finding.verdict == verdict
+        (result,) = fraction_claims(_point({"Mamba": curve}, test={"num_examples": 5}))
+        assert result.verdict == verdict
+        assert result.estimates[0].slack == pytest.approx(0.45**5)
     (long,) = fraction_claims(_point({"Mamba": {0.6: (0.0, 0.001, 0.002)}}, test={"num_examples": 10}))
-    assert long.finding.verdict == "agrees"
+    assert long.verdict == "supported"
 
 
-def test_a_sweep_of_the_training_law_is_none_of_the_test_law() -> None:
+def test_a_sweep_of_the_training_distribution_is_none_of_the_test_distribution() -> None:
     axes = ["seed=0..4", "axes.outlier_fraction=null", "axes.outlier_size=null", "test.outlier_fraction=0.0"]
     results = _run("beyond-size", [*axes, "prompts.outlier_fraction=0.1,0.8", "prompts.placement=random,closest"])
-    reading = load_kind("outlier_error").summarise(_with_errors(results, lambda row: 0.3))
-    assert "tolerated" not in [table.name for table in reading.tables]
-    assert not any("placement" in figure.name for figure in reading.figures)
-    text = " ".join(finding.text for finding in reading.findings)
-    assert "closest to the query cost" not in text
-    assert "at alpha = 0.8" not in text
-    assert any("p_a = 0.8" in panel.title for panel in reading.figures[0].panels)
+    report = load_kind("outlier_error").summarise(_with_errors(results, lambda row: 0.3))
+    assert "tolerated" not in [table.name for table in report.tables]
+    assert not any("placement" in figure.name for figure in report.figures)
+    assert not {COLLAPSE.id, NO_COLLAPSE.id} & {result.claim.id for result in report.claims}
+    assert not any("0.8" in estimate.label for result in report.claims for estimate in result.estimates)
+    assert any("p_a = 0.8" in panel.title for panel in report.figures[0].panels)
     swept = _run("beyond-size", ["seed=0", "axes.outlier_fraction=null", "test.outlier_fraction=0.1,0.6"])
     titles = [figure.name for figure in load_kind("outlier_error").summarise(swept).figures]
     assert titles[:2] == ["error", "error-small"]  # alpha, swept as a key of the section test, is alpha
@@ -175,9 +205,10 @@ def test_a_sweep_of_the_training_law_is_none_of_the_test_law() -> None:
 
 def test_one_alpha_is_judged() -> None:
     results = _run("beyond-size", ["seed=0..4", "axes.outlier_fraction=[0.6]", "axes.outlier_size=null"])
-    findings = load_kind("outlier_error").summarise(_with_errors(results, lambda row: 0.9)).findings
-    failing = [finding for finding in findings if "fails (error above 1/2)" in finding.text]
-    assert {finding.verdict for finding in failing} == {"agrees"}
+    claims = load_kind("outlier_error").summarise(_with_errors(results, lambda row: 0.9)).claims
+    failing = [result for result in claims if result.claim == LINEAR_FAILS]
+    assert {result.verdict for result in failing} == {"supported"}
+    assert {estimate.label for result in failing for estimate in result.estimates} == {"at alpha = 0.6"}
 
 
 def test_trainings_that_did_not_learn_are_no_evidence() -> None:
@@ -188,61 +219,48 @@ def test_trainings_that_did_not_learn_are_no_evidence() -> None:
         samples[i] = np.full_like(samples[i], 0.4)
     table.loc[high, "value"] = 0.4
     untrained = replace(results, per_seed=table, samples=tuple(samples), summary=summary_table(table, samples))
-    findings = load_kind("outlier_error").summarise(untrained).findings
-    linear = [finding for finding in findings if "linear Transformer" in finding.text]
-    assert {finding.verdict for finding in linear} == {"information"}
-    assert all("a mean loss of 0.4, above 0.15" in finding.text for finding in linear)
+    claims = load_kind("outlier_error").summarise(untrained).claims
+    linear = [result for result in claims if result.subject == "linear Transformer"]
+    assert {(result.verdict, result.condition) for result in linear} == {("not applicable", LEARNED)}
+    assert {result.remarks[-1] for result in linear} == {"The last window of its training has a mean loss of 0.4."}
 
 
 def test_outliers_outside_the_theorem_give_no_verdict() -> None:
     found = fraction_claims(_point({"Mamba": BAD}, test={"coefficients": [[1.0, -1.0, 0.0]]}))
-    assert [item.finding.verdict for item in found] == ["information"]
-    assert "no verdict" in found[0].finding.text
+    assert [(result.verdict, result.condition) for result in found] == [("not applicable", POSITIVE_SUM)]
 
 
 @pytest.mark.parametrize(
     ("beyond", "verdict"),
-    [((0.7, 0.8, 0.9), "agrees"), ((0.1, 0.2, 0.3), "disagrees"), ((0.45, 0.52, 0.6), "undecided")],
+    [((0.7, 0.8, 0.9), "supported"), ((0.1, 0.2, 0.3), "contradicted"), ((0.45, 0.52, 0.6), "undecided")],
 )
 def test_linear_attention_fails_where_flipped_labels_are_the_majority(beyond: tuple, verdict: str) -> None:
     curve = {0.4: (0.1, 0.2, 0.3), 0.5: (0.4, 0.5, 0.6), 0.6: beyond}
     found = fraction_claims(_point({"linear Transformer": curve}))
-    assert [item.finding.verdict for item in found] == ["disagrees", verdict]  # 0.2 at alpha = 0.4 is not small
-    assert "the linear Transformer is alpha < 1/2" in found[0].finding.text
-    assert "0.5 (0.4 to 0.6) at alpha = 0.5" in found[1].finding.text
+    # 0.2 at alpha = 0.4 is not small.
+    assert _verdicts(found) == [(LINEAR_TOLERATES.id, "contradicted"), (LINEAR_FAILS.id, verdict)]
+    assert [estimate.value for estimate in found[1].estimates] == [beyond[1]]  # alpha = 0.5 is on neither side
+    assert "At alpha = 0.5 the error is 0.5 (0.4 to 0.6)." in found[1].remarks
     small = {0.3: (0.0, 0.001, 0.002), 0.4: (0.001, 0.002, 0.004), 0.6: (0.7, 0.8, 0.9)}
     (kept,) = fraction_claims(_point({"linear Transformer": small}, test={"label_rule": "random"}))
-    assert kept.finding.verdict == "agrees"
+    assert kept.verdict == "supported"
 
 
 def test_guarantees_follow_the_training_of_each_learner() -> None:
     config = OutlierErrorConfig.model_validate(
         {
             "learners": {
-                "a": {"training": {"num_examples": 30}},
-                "b": {"label": "b", "prompts": {"outlier_fraction": 0.4}},
+                "a": {"kind": "gated", "training": {"num_examples": 30}},
+                "b": {"kind": "gated", "label": "b", "prompts": {"outlier_fraction": 0.4}},
                 "c": {"kind": "linear"},
                 "d": {"kind": "softmax"},
-                "e": {"depth": 3},
+                "e": {"kind": "gated", "depth": 3},
             }
         }
     )
     found = [learner.guarantee(40) for learner in learners_of(config.model_dump(mode="json"))]
     assert found == [pytest.approx(0.45), pytest.approx(0.2), 0.5, None, None]
     assert learners_of(config.model_dump(mode="json"))[0].guarantee(10) == 1.0
-
-
-def test_many_places_are_counted_and_not_averaged() -> None:
-    def judged(verdicts: list[str]) -> list[Finding]:
-        items = [Judged("The claim", f"p{i}", Finding("x", v)) for i, v in enumerate(verdicts)]  # type: ignore[arg-type]
-        return findings_of(items)
-
-    assert len(judged(["agrees"] * MOST_PLACES)) == MOST_PLACES
-    (mixed,) = judged(["agrees"] * MOST_PLACES + ["disagrees"])
-    assert mixed.verdict == "undecided"
-    assert "it fails at 1 (p9)" in mixed.text
-    assert judged(["agrees"] * 9 + ["information"])[0].verdict == "agrees"
-    assert judged(["disagrees"] * 12)[0].verdict == "disagrees"
 
 
 @pytest.fixture(scope="module")
@@ -261,34 +279,38 @@ def test_placement_is_judged_pair_by_pair_in_the_published_setting(papers_placem
         gated = row["learner"].startswith("Mamba")
         return 0.05 + 0.001 * row["seed"] + (0.2 if gated and row["placement"] == "closest" else 0.0)
 
-    def judged(error: Any) -> dict[str, Finding]:
-        findings = load_kind("outlier_error").summarise(_with_errors(papers_placement, error)).findings
-        claims = [finding for finding in findings if "against random places they cost" in finding.text]
-        assert all("alpha = 0.5" in finding.text for finding in claims)
-        assert len(claims) == 14
-        verdicts = [finding for finding in claims if finding.verdict != "information"]
-        assert all("random labels" in f.text and ", 3 layers" in f.text for f in verdicts)
-        assert all("Not the published setting" in f.text for f in claims if f.verdict == "information")
-        return {f.text.split("cost ")[-1].split(",")[0]: f for f in verdicts}
+    def judged(error: Any) -> dict[str, ClaimResult]:
+        claims = load_kind("outlier_error").summarise(_with_errors(papers_placement, error)).claims
+        about = [result for result in claims if result.claim in (COLLAPSE, NO_COLLAPSE)]
+        assert len(about) == 14
+        assert {result.settings["outlier_fraction"] for result in about} == {0.5}
+        verdicts = {result.subject: result for result in about if result.verdict != "not applicable"}
+        assert {result.settings["label_rule"] for result in verdicts.values()} == {"random"}
+        assert {r.condition for r in about if r.verdict == "not applicable"} == {PUBLISHED}
+        return verdicts
 
+    deep = ["Mamba, 3 layers", "linear, 3 layers", "softmax, 3 layers"]
     # Seeds differ, and pairs do not: the gap is 20 points without any spread.
     found = judged(collapse)
-    assert {name: f.verdict for name, f in found.items()} == dict.fromkeys(("Mamba", "linear", "softmax"), "agrees")
-    assert "20 (20 to 20) points" in found["Mamba"].text
+    assert {name: result.verdict for name, result in found.items()} == dict.fromkeys(deep, "supported")
+    estimate, interval = found[deep[0]].estimate, found[deep[0]].interval
+    assert estimate is not None
+    assert interval is not None
+    assert (estimate.value, interval.low, interval.high) == (pytest.approx(20),) * 3
     even = judged(lambda row: 0.05)
-    assert [even[name].verdict for name in ("Mamba", "linear", "softmax")] == ["disagrees", "agrees", "agrees"]
+    assert [even[name].verdict for name in deep] == ["contradicted", "supported", "supported"]
     far = judged(lambda row: 0.1 if row["placement"] == "farthest" else 0.05)
-    assert [far[name].verdict for name in ("linear", "softmax")] == ["disagrees"] * 2
+    assert [far[name].verdict for name in deep[1:]] == ["contradicted"] * 2
 
 
 def test_placement_table_quotes_only_the_published_setting(placement: Results, papers_placement: Results) -> None:
-    reading = load_kind("outlier_error").summarise(papers_placement)
-    table = next(table for table in reading.tables if table.name == "placement")
+    report = load_kind("outlier_error").summarise(papers_placement)
+    table = next(table for table in report.tables if table.name == "placement")
     quoted = {(row[1], row[2]): row[4] for row in table.rows if row[4] is not None}
     assert len(quoted) == 9
     assert quoted["Mamba, 3 layers", "closest"] == 82.73
     assert all("alpha = 0.5" in str(row[0]) for row in table.rows if row[4] is not None)
-    roles = [s.role for panel in reading.figures[0].panels for s in panel.series]
+    roles = [s.role for panel in report.figures[0].panels for s in panel.series]
     assert roles.count("quoted") == 9
     other = load_kind("outlier_error").summarise(placement)
     assert not any(s.role == "quoted" for panel in other.figures[0].panels for s in panel.series)
@@ -316,35 +338,33 @@ def test_mitigation_says_what_is_won_and_what_it_costs() -> None:
     axes = ["seed=0..4", "axes.outlier_fraction=[0.5]", "axes.label_rule=[random]"]
     results = _run("mitigation", axes)
 
-    def mended(row: pd.Series) -> float:
+    def won_back(row: pd.Series) -> float:
         if row["placement"] != "closest":
             return 0.03 if row["learner"] == "trained closest" else 0.01
         return {"trained at random places": 0.21, "trained closest": 0.05}.get(row["learner"], 0.2)
 
-    findings = load_kind("outlier_error").summarise(_with_errors(results, mended)).findings
-    mending = {f.text.split("'")[1]: f for f in findings if "mend the collapse" in f.text}
-    assert len(mending) == 4
-    closest = mending["trained closest"]
-    assert {finding.verdict for finding in mending.values()} == {"information"}  # no claim of the paper
-    assert "wins back 80 %. More than half: yes." in closest.text
-    assert "random -2 (-2 to -2); closest 16 (16 to 16)" in closest.text
-    assert "More than half: no." in mending["trained farthest"].text
+    notes = load_kind("outlier_error").summarise(_with_errors(results, won_back)).notes  # no claim of the paper
+    undone = {note.split("'")[1]: note for note in notes if "undo the collapse" in note}
+    assert len(undone) == 4
+    assert "wins back 80 %. More than half: yes." in undone["trained closest"]
+    assert "random -2 (-2 to -2); closest 16 (16 to 16)" in undone["trained closest"]
+    assert "More than half: no." in undone["trained farthest"]
 
 
 def test_training_and_test_keys_have_the_papers_letters_and_figures_of_their_own() -> None:
     axes = ["seed=0", "axes.outlier_fraction=[0.3,0.6]", "prompts.outlier_size=1,2,3,4"]
     results = _run("beyond-size", axes)
-    reading: Reading = load_kind("outlier_error").summarise(results)
-    assert [figure.name for figure in reading.figures] == [
+    report: Report = load_kind("outlier_error").summarise(results)
+    assert [figure.name for figure in report.figures] == [
         "error", "error-small", "error-prompts-outlier-size", "error-outlier-size",
     ]  # fmt: skip
-    panels = {figure.name: [panel.title for panel in figure.panels] for figure in reading.figures}
+    panels = {figure.name: [panel.title for panel in figure.panels] for figure in report.figures}
     assert "kappa_a = 1, kappa_a' = 0.5" in panels["error"]
     assert len(panels["error"]) == 20
-    assert {label for _, label in reading.figures[0].panels[0].vertical} == {
+    assert {label for _, label in report.figures[0].panels[0].vertical} == {
         "p_a l_tr/l_ts (published, Mamba)",
         "1/2 (published, linear)",
     }
-    for figure in reading.figures:
+    for figure in report.figures:
         for panel in figure.panels:
             assert all(len(set(series.x)) == len(series.x) for series in panel.series)
