@@ -157,7 +157,11 @@ class OutlierClassification(TwoClassDistribution):
 
     @staticmethod
     def from_vectors(vectors: object, classes: object, **options: Any) -> VectorClassification:
-        """The same distribution over a user's own vectors: see `VectorClassification`, whose arguments these are.
+        """Make the same distribution over a user's own vectors.
+
+        Args:
+            vectors, classes: as in `VectorClassification`.
+            options: all other arguments of `VectorClassification`.
 
         Raises:
             InputError: as `VectorClassification`; also for arguments that it lacks.
