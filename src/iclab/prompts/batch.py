@@ -154,7 +154,7 @@ class Prompts:
         return self._map(lambda tensor, per: tensor[rows])
 
     def to(self, *args: object, **kwargs: object) -> Self:
-        """Move or convert every tensor as ``torch.Tensor.to`` does with these arguments; indices and marks only move."""
+        """Move or convert every tensor by these arguments of ``torch.Tensor.to``; indices and marks only move."""
         inputs = self.inputs.to(*args, **kwargs)  # type: ignore[arg-type]
 
         def move(tensor: Tensor, per: str) -> Tensor:

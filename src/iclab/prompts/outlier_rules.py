@@ -1,6 +1,6 @@
 """Which context examples are outliers, and which labels they show.
 
-Source: arXiv 2510.00399, section on the data model; the placements are those of its experiments.
+Reference: arXiv 2510.00399, section on the data model; the placements are those of its experiments.
 Shapes: B prompts, N context examples.
 """
 
@@ -71,7 +71,7 @@ class OutlierRules:
         object.__setattr__(self, name, value)
 
     def count(self, num_examples: int) -> int:
-        """Return the outliers in a context under ``fixed_count``: ``fraction * num_examples``, rounded with halves up."""
+        """Return the outliers of a context under ``fixed_count``: ``fraction * num_examples``, rounded, halves up."""
         return int(self.fraction * num_examples + 0.5)
 
     def outliers(self, uniforms: Tensor) -> Tensor:

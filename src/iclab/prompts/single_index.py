@@ -1,6 +1,6 @@
 """Gaussian single-index prompts: ``y = g(<beta, x>) + zeta`` with ``beta`` in a fixed low-dimensional subspace.
 
-Source: arXiv 2510.12026, section on the task distribution. Where the paper leaves a value open (the noise level, the
+Reference: arXiv 2510.12026, section on the task distribution. Where the paper leaves a value open (the noise level, the
 index set) it is an argument here.
 """
 

@@ -54,7 +54,7 @@ class Stream:
         return generator
 
     def numpy(self, index: int) -> np.random.Generator:
-        """Make a NumPy generator for the draw number ``index >= 0``; independent of the torch generator of that index."""
+        """Make a NumPy generator for the draw number ``index >= 0``; independent of the torch generator there."""
         index = check_integer("the index of a stream", index, 0)
         digest = hashlib.shake_256(b"numpy" + self._key(index)).digest(32)
         return np.random.Generator(np.random.PCG64DXSM(int.from_bytes(digest, "little")))

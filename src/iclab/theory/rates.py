@@ -1,7 +1,7 @@
 """Context lengths that learners of Gaussian single-index tasks need, as published: one row a learner.
 
 Every entry reads ``base^Theta(exponent)``: the theorems fix the exponent up to constant factors (and the length up to
-logarithms), so rows compare how lengths scale; they are no sample sizes. Source: the comparison in arXiv 2510.12026.
+logarithms), so rows compare how lengths scale; they are no sample sizes. Reference: the comparison in arXiv 2510.12026.
 """
 
 from __future__ import annotations

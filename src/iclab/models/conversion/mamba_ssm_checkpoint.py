@@ -1,6 +1,6 @@
 """Checkpoints of Mamba's authors (package ``mamba_ssm``): a folder with ``config.json`` and safetensors weights.
 
-Source: https://github.com/state-spaces/mamba, ``MambaLMHeadModel.save_pretrained``, whose names are those of
+Reference: https://github.com/state-spaces/mamba, ``MambaLMHeadModel.save_pretrained``, whose names are those of
 transformers behind ``backbone.``.
 """
 
