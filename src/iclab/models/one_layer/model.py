@@ -119,7 +119,10 @@ class OneLayerMamba(nn.Module):
         self.a1.copy_(2 * biases - 1)
 
     def gates(self, prompts: Prompts) -> Tensor:
-        """Return ``log(G_j / s(0))`` of every example, as the query sees it: ``(B, N)``, logs since weights underflow."""
+        """Return ``log(G_j / s(0))`` of every example as the query sees it, ``(B, N)``.
+
+        Logs, since weights underflow.
+        """
         return self.label_gate.log_weights(self._labels(prompts))
 
     def features(self, prompts: Prompts) -> StateBlocks:
