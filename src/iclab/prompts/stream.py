@@ -44,7 +44,7 @@ class Stream:
         return Stream(self.seed, (*self.path, role))
 
     def at(self, index: int) -> torch.Generator:
-        """Make a torch generator (CPU) for the draw number ``index >= 0``."""
+        """Make a torch generator (CPU) for draw number ``index >= 0``."""
         index = check_integer("the index of a stream", index, 0)
         state = _template().copy()
         words = np.frombuffer(hashlib.shake_256(self._key(index)).digest(4 * _WORDS), np.uint32)
@@ -54,7 +54,7 @@ class Stream:
         return generator
 
     def numpy(self, index: int) -> np.random.Generator:
-        """Make a NumPy generator for the draw number ``index >= 0``; independent of the torch generator there."""
+        """Make a NumPy generator for draw number ``index >= 0``, independent of the torch generator of that index."""
         index = check_integer("the index of a stream", index, 0)
         digest = hashlib.shake_256(b"numpy" + self._key(index)).digest(32)
         return np.random.Generator(np.random.PCG64DXSM(int.from_bytes(digest, "little")))
