@@ -36,13 +36,13 @@ class Execution:
         return {"threads": self.threads, "device": self.device}
 
     def to_json(self) -> dict[str, Any]:
-        """All settings as JSON values."""
+        """Return all settings as JSON values."""
         trainings = None if self.trainings is None else str(self.trainings)
         return {**self.recorded, "trainings": trainings, "shared": [str(folder) for folder in self.shared]}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Execution:
-        """The settings that `to_json` has written."""
+        """Read the settings that `to_json` has written."""
         trainings = None if values["trainings"] is None else Path(values["trainings"])
         return cls(values["device"], trainings, tuple(map(Path, values["shared"])), values["threads"])
 

@@ -109,12 +109,17 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float, label: str = "") -> Estimate:
-        """A number without sampling error."""
+        """Make an estimate of a number without sampling error.
+
+        Args:
+            value: the number.
+            label: as in `Estimate`.
+        """
         return cls(value, Interval(value, value, math.nan, "exact"), 0, label=label)
 
     @classmethod
     def of(cls, found: pd.Series | Difference, scale: float = 1.0, **settings: Any) -> Estimate:
-        """An estimate from a row of a summary or from a paired difference.
+        """Make an estimate from a row of a summary or from a paired difference.
 
         Args:
             found: the row or the difference.
@@ -133,7 +138,12 @@ class Estimate:
 
     @classmethod
     def of_slope(cls, slope: Slope, seeds: int) -> Estimate:
-        """The exponent of a power law over so many seeds."""
+        """Make an estimate of the exponent of a power law.
+
+        Args:
+            slope: the fitted exponent with its interval.
+            seeds: how many it rests on.
+        """
         found = Interval(slope.low, slope.high, slope.level, slope.kind) if slope.low <= slope.high else None
         return cls(slope.slope, found, seeds, values=slope.num_points)
 
@@ -199,17 +209,20 @@ class ClaimResult:
         return min((e.prompts for e in self.estimates), default=0)
 
     def remarked(self, *remarks: str) -> ClaimResult:
-        """The same with further remarks; empty ones are left out."""
+        """Return the same with further remarks; empty ones are left out."""
         return replace(self, remarks=(*self.remarks, *filter(None, remarks)))
 
 
 def to_json(results: Sequence[ClaimResult]) -> list[dict[str, Any]]:
-    """Claims with their verdicts as JSON; numbers that are not finite become the strings ``nan``, ``inf``, ``-inf``."""
+    """Write claims with their verdicts as JSON.
+
+    Numbers that are not finite become the strings ``nan``, ``inf``, ``-inf``.
+    """
     return [_plain(asdict(result)) for result in results]
 
 
 def from_json(content: Sequence[Mapping[str, Any]]) -> list[ClaimResult]:
-    """What `to_json` was made from."""
+    """Read the results that `to_json` has written."""
     return [_result(_floats(entry)) for entry in content]
 
 

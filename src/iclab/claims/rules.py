@@ -115,7 +115,7 @@ def every(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def overall(results: Sequence[ClaimResult]) -> Verdict:
-    """What the verdicts of one claim at several grid points come to, by the rule `GRID`."""
+    """Combine the verdicts of one claim at several grid points by the rule `GRID`."""
     found = {result.verdict for result in results} - {"not applicable"}
     if not found:
         return "not applicable"
@@ -123,7 +123,7 @@ def overall(results: Sequence[ClaimResult]) -> Verdict:
 
 
 def groups(results: Sequence[ClaimResult]) -> list[list[ClaimResult]]:
-    """Results of the same claim about the same subject, which differ in the grid point alone."""
+    """Group the results of the same claim about the same subject, which differ in the grid point alone."""
     found: dict[tuple[str, str], list[ClaimResult]] = {}
     for result in results:
         found.setdefault((result.claim.id, result.subject), []).append(result)
@@ -131,7 +131,7 @@ def groups(results: Sequence[ClaimResult]) -> list[list[ClaimResult]]:
 
 
 def tally(results: Sequence[ClaimResult]) -> dict[Verdict, int]:
-    """How many claims (`groups`) have each verdict; those that none has are left out."""
+    """Count the claims (`groups`) with each verdict; verdicts that none has are left out."""
     verdicts = [overall(group) for group in groups(results)]
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
 

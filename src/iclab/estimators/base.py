@@ -19,7 +19,7 @@ class Learner(Protocol):
         ...
 
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: predictions at the queries from all N examples; zero at N = 0 unless the model knows better."""
+        """Predict at the queries from all N examples, ``(B, Q)``; zero at N = 0 unless the model knows better."""
         ...
 
 
@@ -28,5 +28,9 @@ class CausalLearner(Learner, Protocol):
     """A learner that also predicts along the prompt."""
 
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k is the prediction of example k (0-based) from the k examples before it."""
+        """Predict each example from the examples before it.
+
+        Returns:
+            ``(B, N)``, where column k is the prediction of example k (0-based) from the k examples before it.
+        """
         ...

@@ -45,28 +45,55 @@ class Estimator(ABC):
 
     @abstractmethod
     def at_queries(self, examples: Tensor, labels: Tensor, queries: Tensor, counts: Sequence[int]) -> Tensor:
-        """``(len(counts), B, Q)``: predictions at ``queries (B, Q, d)`` from each prefix of the examples.
+        """Predict at queries from several prefixes of the examples.
 
-        ``examples (B, N, d)`` and ``labels (B, N)`` are float64 and finite; ``counts`` ascend within ``[1, N]``.
+        Args:
+            examples: ``(B, N, d)``, float64 and finite.
+            labels: ``(B, N)``, float64 and finite.
+            queries: ``(B, Q, d)``.
+            counts: lengths of the prefixes, ascending within ``[1, N]``.
+
+        Returns:
+            ``(len(counts), B, Q)``.
         """
 
     @abstractmethod
     def at_examples(self, examples: Tensor, labels: Tensor) -> Tensor:
-        """``(B, N)``: column k predicts example k from the k before it; column 0 is zero. N >= 1."""
+        """Predict each example from the examples before it.
+
+        Args:
+            examples: ``(B, N, d)``, N >= 1.
+            labels: ``(B, N)``.
+
+        Returns:
+            ``(B, N)``, where column k predicts example k from the k before it; column 0 is zero.
+        """
 
     @abstractmethod
     def prompt_bytes(self, num_examples: int, num_queries: int, dim: int) -> int:
-        """Upper estimate of the temporaries of one prompt, from which the size of a chunk follows."""
+        """Return an upper estimate of the temporaries of one prompt, in bytes; the size of a chunk follows from it.
+
+        Args:
+            num_examples, num_queries: N and Q; 0 queries for `at_examples`.
+            dim: coordinates that the estimator sees.
+        """
 
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: predictions at the queries from all N examples; zero at N = 0."""
+        """Predict at the queries from all N examples, ``(B, Q)``; zero at N = 0."""
         return self.predict_at(prompts, [check_prompts(prompts).num_examples])[0]
 
     @torch.no_grad()
     def predict_at(self, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
-        """``(len(num_examples), B, Q)``: predictions at the queries from several prefixes of the same prompts.
+        """Predict at the queries from several prefixes of the same prompts.
 
         Equal to ``predict(prompts.prefix(n))`` for each ``n``, from one factorisation where the mathematics allows.
+
+        Args:
+            prompts: B prompts with Q queries.
+            num_examples: lengths of the prefixes, in any order.
+
+        Returns:
+            ``(len(num_examples), B, Q)``, in the dtype of the prompts.
 
         Raises:
             InputError: for no sizes, or a size above the length of the context.
@@ -87,7 +114,12 @@ class Estimator(ABC):
 
     @torch.no_grad()
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k is the prediction of example k from the k examples before it; column 0 is zero."""
+        """Predict each example from the examples before it.
+
+        Returns:
+            ``(B, N)`` in the dtype of the prompts, where column k is the prediction of example k from the k examples
+            before it; column 0 is zero.
+        """
         count = check_prompts(prompts).num_examples
         inputs, labels = self._float64(prompts, count)
         result = torch.zeros_like(labels)

@@ -27,7 +27,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def label(self, dim: int | None) -> str:
-        """Its name in a legend, with its parameters; ``dim`` is the dimension seen, where it is known."""
+        """Return its name in a legend, with its parameters; ``dim`` is the dimension seen, where it is known."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class ArcCosine(Kernel):
     """Degree 1: ``|x| |x'| (sin t + (pi - t) cos t) / pi`` with ``t`` the angle between ``x`` and ``x'``.
 
     It is ``2 E relu(<w, x>) relu(<w, x'>)`` over ``w ~ N(0, I)``: a wide ReLU layer without bias.
-    Source: Cho and Saul, "Kernel methods for deep learning", 2009, equations 1 and 6.
+    Reference: Cho and Saul, "Kernel methods for deep learning", 2009, equations 1 and 6.
     """
 
     def __call__(self, left: Tensor, right: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ class LinearEstimator(Estimator):
 
     @abstractmethod
     def penalty_for(self, dim: int) -> float:
-        """The penalty, >= 0, in dimension ``dim``."""
+        """Return the penalty, >= 0, in dimension ``dim``."""
 
     def at_queries(self, examples: Tensor, labels: Tensor, queries: Tensor, counts: Sequence[int]) -> Tensor:
         parts = []

@@ -16,7 +16,7 @@ class Ridge(LinearEstimator):
     error, has ``penalty = d * noise_variance / signal_variance``: that is ``penalty="bayes"``, with ``d`` the dimension
     of the inputs (of the coordinates, where given). For inputs of unit variance ``signal_variance`` is the variance of
     ``<w, x>``. The noise may follow any distribution of that variance: the estimator is then the best linear one.
-    Source: Hoerl and Kennard 1970; the Bayes form is the Gaussian posterior (derived).
+    Reference: Hoerl and Kennard 1970; the Bayes form is the Gaussian posterior (derived).
 
     Accuracy is that of an orthogonal solver on ``[X; sqrt(penalty) I]``, whose singular values below ``1e-12`` of the
     largest count as zero, as in `LeastSquares`: so does a direction that neither the inputs nor the penalty resolve.

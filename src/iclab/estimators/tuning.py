@@ -36,7 +36,7 @@ class TuningRecord:
     source: str
 
     def describe(self) -> str:
-        """One line for captions and logs."""
+        """Return one line for captions and logs."""
         sizes = ", ".join(map(str, self.num_examples))
         origin = f" ({self.source})" if self.source else ""
         return (
@@ -45,7 +45,7 @@ class TuningRecord:
         )
 
     def rows(self) -> list[dict[str, str | int | float]]:
-        """Tidy rows: estimator, num_examples, squared_error."""
+        """Return tidy rows: estimator, num_examples, squared_error."""
         return [
             {"estimator": name, "num_examples": count, "squared_error": error}
             for name, line in zip(self.names, self.errors, strict=True)
@@ -83,18 +83,29 @@ class Tuned:
         return f"{'; '.join(parts)}; {tuned}"
 
     def estimator_for(self, num_examples: int) -> Estimator:
-        """The estimator used for a context of this length."""
+        """Return the estimator used for a context of this length."""
         lengths = self.record.num_examples
         count = max(num_examples, 1)
         nearest = min(range(len(lengths)), key=lambda i: (max(lengths[i] / count, count / lengths[i]), i))
         return self.estimators[nearest]
 
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: predictions at the queries from all N examples."""
+        """Predict at the queries from all N examples, ``(B, Q)``."""
         return self.estimator_for(check_prompts(prompts).num_examples).predict(prompts)
 
     def predict_at(self, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
-        """``(len(num_examples), B, Q)``: predictions at the queries from several prefixes."""
+        """Predict at the queries from several prefixes, each with the estimator for its length.
+
+        Args:
+            prompts: B prompts with Q queries.
+            num_examples: lengths of the prefixes.
+
+        Returns:
+            ``(len(num_examples), B, Q)``, in the dtype of the prompts.
+
+        Raises:
+            InputError: as `Estimator.predict_at`.
+        """
         sizes = check_sizes(num_examples, check_prompts(prompts).num_examples)
         result = prompts.inputs.new_zeros(len(sizes), prompts.batch_size, prompts.num_queries)
         for estimator, places in self._groups(sizes):
@@ -102,7 +113,11 @@ class Tuned:
         return result
 
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k predicts example k from the k before it, by the estimator for k examples."""
+        """Predict each example from the examples before it.
+
+        Returns:
+            ``(B, N)``, where column k predicts example k from the k before it, by the estimator for k examples.
+        """
         check_prompts(prompts)
         result = prompts.inputs.new_zeros(prompts.batch_size, prompts.num_examples)
         for estimator, columns in self._groups(range(prompts.num_examples)):
@@ -129,7 +144,7 @@ def tune(
     *,
     source: str = "",
 ) -> Tuned:
-    """The estimator of the grid with the smallest mean squared error on tuning prompts, for each context length.
+    """Choose for each context length the estimator of the grid with the smallest mean squared error on tuning prompts.
 
     Errors are taken against the noisy labels of the queries, as in hold-out tuning on real data. Reported prompts must
     never be the tuning prompts: draw these from another stream, such as ``stream.child("tuning")``.

@@ -46,7 +46,7 @@ class Crossing:
 
 
 def examples_to_reach(num_examples: Sequence[int], errors: Sequence[float], target: float) -> Crossing:
-    """The context length at which an error curve first reaches ``target``, interpolated on log-log axes.
+    """Find the context length at which an error curve first reaches ``target``, interpolated on log-log axes.
 
     Where the curve is at or below the target at the first length, the crossing is left-censored there; where it never
     gets there, right-censored at the last. A length 0 has no logarithm: a curve that is above the target there and at
@@ -80,8 +80,11 @@ def examples_to_reach(num_examples: Sequence[int], errors: Sequence[float], targ
 
 
 def mean_crossing(crossings: Iterable[Crossing]) -> Crossing | None:
-    """The mean of some crossings, which a bound among them makes a bound; ``None`` where there are none, or bounds in
-    both directions, whose mean bounds nothing."""
+    """Average some crossings; a bound among them makes the mean a bound.
+
+    Returns:
+        The mean; ``None`` where there are no crossings, or bounds in both directions, whose mean bounds nothing.
+    """
     listed = list(crossings)
     states = {c.state for c in listed} - {"measured"}
     if not listed or len(states) > 1:
@@ -114,11 +117,11 @@ class CrossingSlope:
 def crossing_slope(
     x: Sequence[float], crossings: Sequence[Sequence[Crossing]], *, level: float = 0.95
 ) -> CrossingSlope:
-    """Exponent of a power law from crossings, some of which may be bounds.
+    """Fit the exponent of a power law to crossings, some of which may be bounds.
 
-    The least squares slope is ``sum_i w_i log y_i`` with weights ``w_i`` that increase with ``log x_i`` and sum to 0.
-    A crossing that is known to be smaller than its bound raises the true slope where its weight is negative (at small
-    x) and lowers it where that is positive, and one that is larger does the opposite. Where all bounds act in one
+    The least squares slope is ``sum_i w_i log y_i`` with weights ``w_i`` that increase with ``log x_i`` and sum to 0. A
+    crossing that is known to be smaller than its bound raises the true slope where its weight is negative (at small x)
+    and lowers it where that is positive, and one that is larger does the opposite. Where all bounds act in one
     direction, the slope through them bounds the slope over all values.
 
     Args:

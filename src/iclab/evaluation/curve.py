@@ -51,7 +51,7 @@ class Curve:
         return np.mean([s.mean(1) for s in self.samples], axis=0)
 
     def intervals(self, level: float = 0.95) -> list[Interval]:
-        """The interval at each context length; see `iclab.evaluation.interval`."""
+        """Return the interval at each context length; see `iclab.evaluation.interval`."""
         return [interval([s[None, i] for s in self.samples], level=level) for i in range(len(self.num_examples))]
 
     def __sub__(self, other: Curve) -> Curve:
@@ -67,7 +67,11 @@ class Curve:
 
     @staticmethod
     def join(curves: Sequence[Curve]) -> Curve:
-        """One curve over the seeds of several, of the same learner, metric and lengths."""
+        """Join the seeds of several curves of the same learner, metric and lengths into one curve.
+
+        Raises:
+            InputError: for no curves, or curves that differ in these.
+        """
         if not curves:
             raise InputError("no curves to join; expected at least one")
         if len({(c.learner, c.metric, c.num_examples) for c in curves}) > 1:
@@ -77,7 +81,11 @@ class Curve:
         )
 
     def measurements(self) -> list[Measurement]:
-        """One `Measurement` a context length; for a curve of a single seed."""
+        """Return one `Measurement` a context length.
+
+        Raises:
+            InputError: for a curve of several seeds.
+        """
         if len(self.samples) != 1:
             raise InputError(f"the curve joins {len(self.samples)} seeds; expected one")
         return [
@@ -108,6 +116,10 @@ def error_curve(
     Returns:
         ``result[metric][learner]`` as a `Curve` of one seed. Metrics against the clean target are left out where the
         prompts carry none; prompts with unlabelled queries cannot be scored at all.
+
+    Raises:
+        InputError: for no learners, lengths or prompts, lengths that repeat or exceed the prompts, queries that are
+            missing or unlabelled, batches of which only some have clean targets, and as `predict_blind`.
     """
     by_name = learners if isinstance(learners, Mapping) else _named(learners)
     for name, learner in by_name.items():
@@ -143,7 +155,16 @@ def error_curve(
 
 
 def predict_at(learner: Learner, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
-    """``(len(num_examples), B, Q)``: predictions from each prefix, by the learner's own fast way where it has one."""
+    """Predict at the queries from several prefixes, by the learner's own fast way where it has one.
+
+    Args:
+        learner: with ``predict(prompts)``, or with ``predict_at(prompts, num_examples)`` besides.
+        prompts: B prompts with Q queries.
+        num_examples: lengths of the prefixes.
+
+    Returns:
+        ``(len(num_examples), B, Q)``.
+    """
     own = getattr(learner, "predict_at", None)
     if own is not None:
         return own(prompts, num_examples)
@@ -151,10 +172,19 @@ def predict_at(learner: Learner, prompts: Prompts, num_examples: Sequence[int]) 
 
 
 def predict_blind(name: str, learner: Learner, prompts: Prompts, num_examples: Sequence[int]) -> Tensor:
-    """``(len(num_examples), B, Q)`` float64 on the CPU: what ``learner`` predicts from each prefix of ``prompts``.
+    """Ask a learner for predictions from several prefixes, without showing it the answers.
 
     The learner receives a copy without the answers: labels of queries are NaN; targets, directions and the latents of a
     family are gone. Being a copy, what it does to it reaches no other learner.
+
+    Args:
+        name: of the learner in messages.
+        learner: as in `predict_at`.
+        prompts: B prompts with Q queries.
+        num_examples: lengths of the prefixes.
+
+    Returns:
+        ``(len(num_examples), B, Q)``, float64 on the CPU.
 
     Raises:
         InputError: for predictions of another shape, or that are not finite, naming the learner.
@@ -192,8 +222,17 @@ def _errors(predictions: Tensor, prompts: Prompts, label_variance: float, signs:
 
 
 def sign_errors(predictions: Tensor, targets: Tensor) -> Tensor:
-    """``(..., B)``: the share of the queries whose label +1 or -1 the sign of ``predictions (..., B, Q)`` misses; an
-    output of zero is no answer, hence an error."""
+    """Compute the share of the queries whose label the sign of the prediction misses.
+
+    An output of zero is no answer, hence an error.
+
+    Args:
+        predictions: ``(..., B, Q)``.
+        targets: labels +1 or -1, of the same shape or one that broadcasts.
+
+    Returns:
+        ``(..., B)``, float64.
+    """
     return (predictions * targets <= 0).double().mean(-1)
 
 

@@ -65,7 +65,7 @@ class HeadReadout:
         return "oracle: gamma told, best fixed head"
 
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: the conditional mean given ``<S_1, x>``; zero at N = 0."""
+        """Predict the conditional mean given ``<S_1, x>`` at the queries, ``(B, Q)``; zero at N = 0."""
         if prompts.num_examples == 0:
             return torch.zeros(prompts.queries.shape[:2], dtype=prompts.inputs.dtype)
         nearest = min(self.curves, key=lambda n: abs(np.log(n / prompts.num_examples)))

@@ -39,7 +39,11 @@ class Interval:
 def interval(
     samples: Sequence[np.ndarray], statistic: str = "mean", *, level: float = 0.95, resamples: int = 1000
 ) -> Interval:
-    """Interval of the mean over seeds of a statistic.
+    """Compute an interval of the mean over seeds of a statistic.
+
+    Few seeds make a percentile interval too short: with five, one at 95 % covers 84 %. It is therefore taken at the
+    expanded level ``Phi(-sqrt(n/(n-1)) t_{n-1})`` for n seeds, which the coverage tests of this project hold to its
+    stated level.
 
     Args:
         samples: one ``(k, P)`` array for each seed.
@@ -47,13 +51,11 @@ def interval(
         level: coverage.
         resamples: at least 1, of the prompts of each seed; drawn from a fixed stream, so the interval is reproducible.
 
-    Few seeds make a percentile interval too short: with five, one at 95 % covers 84 %. It is therefore taken at the
-    expanded level ``Phi(-sqrt(n/(n-1)) t_{n-1})`` for n seeds (Hesterberg, The American Statistician 69, 2015, section
-    on the expanded percentile interval), which the coverage tests of this project hold to its stated level.
-
     Raises:
         InputError: for no seeds, samples that do not fit the statistic (`check_samples`), or a level or a number of
             resamples out of range.
+
+    Reference: Hesterberg, The American Statistician 69, 2015, section on the expanded percentile interval.
     """
     if not isinstance(samples, Sequence) or not all(isinstance(s, np.ndarray) and s.ndim == 2 for s in samples):
         found = f"an array of shape {samples.shape}" if isinstance(samples, np.ndarray) else f"{samples!r}"[:60]

@@ -81,13 +81,23 @@ class Measurement:
         num_examples: int | None = None,
         keys: dict[str, str | int | float] | None = None,
     ) -> Measurement:
-        """A number that no sampling stands behind."""
+        """Make a measurement of a number that no sampling stands behind.
+
+        Args:
+            learner, metric, num_examples, keys: as in `Measurement`.
+            value: the number.
+        """
         return Measurement(learner, metric, np.array([[float(value)]]), "exact", num_examples, keys or {})
 
 
 def pooled_value(samples: Sequence[np.ndarray], statistic: str) -> float:
-    """Mean over seeds of the statistic; ``samples`` holds one ``(k, P)`` array a seed. Entries that are not finite make
-    it infinite or NaN.
+    """Average a statistic over seeds.
+
+    Entries that are not finite make it infinite or NaN.
+
+    Args:
+        samples: one ``(k, P)`` array a seed.
+        statistic: a key of `STATISTICS`.
 
     Raises:
         InputError: for no seeds, or samples that do not fit the statistic.

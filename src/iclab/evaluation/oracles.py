@@ -63,7 +63,7 @@ class DirectionReadout:
 
     @torch.no_grad()
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: the conditional mean; ``E g`` at N = 0."""
+        """Predict the conditional mean at the queries, ``(B, Q)``; ``E g`` at N = 0."""
         if prompts.num_examples == 0:
             return torch.full(prompts.queries.shape[:2], float(self.coefficients[0]), dtype=prompts.inputs.dtype)
         direction = self.model.features(prompts).degree1.double().cpu()[:, self.support]
@@ -74,7 +74,11 @@ class DirectionReadout:
         return torch.from_numpy(basis @ (self.moments[nearest] * self.coefficients)).to(prompts.inputs.dtype)
 
     def expected_error(self, num_examples: int) -> float:
-        """``E g^2 - sum_k (c_k E[rho^k])^2`` at a calibrated length."""
+        """Return ``E g^2 - sum_k (c_k E[rho^k])^2`` at a calibrated length.
+
+        Raises:
+            InputError: for another length.
+        """
         if num_examples not in self.moments:
             raise InputError(f"num_examples is {num_examples}; expected one of {sorted(self.moments)}")
         return float(self.energy - ((self.coefficients * self.moments[num_examples]) ** 2).sum())
@@ -92,10 +96,21 @@ class DirectionReadout:
 
 
 def readout_error(link: Link, cosine: float | np.ndarray) -> np.ndarray:
-    """``sum_{k>=1} c_k^2 (1 - rho^(2k))``: error of the best readout of a direction at cosine ``rho`` with ``beta``.
+    """Compute the error of the best readout of a direction at cosine ``rho`` with ``beta``.
+
+    It is ``sum_{k>=1} c_k^2 (1 - rho^(2k))``.
+
+    Args:
+        link: ``g``, with Hermite coefficients ``c_k``.
+        cosine: ``rho``, a number or ``(n,)``.
+
+    Returns:
+        ``(n,)``; ``(1,)`` for a number.
 
     Raises:
         InputError: for a cosine that is NaN or outside [-1, 1] by more than rounding.
+
+    Reference: Mehler's formula; see `DirectionReadout`.
     """
     energy = _coefficients(link) ** 2
     rho = np.atleast_1d(np.asarray(cosine, dtype=float))

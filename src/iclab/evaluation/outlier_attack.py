@@ -86,7 +86,9 @@ def random_outliers(
     label_rule: str | LabelRule = "flipped",
     target_label: int = 1,
 ) -> WorstOutliers:
-    """The worst of ``draws`` random outliers of length ``radius`` at each position: with one draw, a random outlier.
+    """Try random outliers of length ``radius`` at each position and keep the worst.
+
+    With one draw it is a random outlier.
 
     Args:
         model, prompts, radius, positions, label_rule, target_label: as in `worst_outliers`. From the same stream both

@@ -53,7 +53,7 @@ class WorstOutliers:
         return self.changes[self.worst_position, torch.arange(self.changes.shape[1])]
 
     def applied(self, prompts: OutlierPrompts) -> OutlierPrompts:
-        """``prompts`` with the worst outlier of each put in."""
+        """Return ``prompts`` with the worst outlier of each put in."""
         rows, best = torch.arange(prompts.batch_size), self.worst_position
         inputs, labels, outliers = prompts.inputs.clone(), prompts.labels.clone(), prompts.outliers.clone()
         where = self.positions[best]
@@ -63,7 +63,7 @@ class WorstOutliers:
         return replace(prompts, inputs=inputs, labels=labels, outliers=outliers, trusted=True)
 
     def better(self, other: WorstOutliers) -> WorstOutliers:
-        """At each position of each prompt the one with the smaller margin."""
+        """Take at each position of each prompt the one with the smaller margin."""
         lower = other.margins < self.margins
         return replace(
             self,
@@ -74,7 +74,7 @@ class WorstOutliers:
 
     @staticmethod
     def join(parts: Sequence[WorstOutliers]) -> WorstOutliers:
-        """Along the prompts."""
+        """Join along the prompts."""
         return WorstOutliers(
             parts[0].positions,
             torch.cat([p.margins for p in parts], 1),

@@ -28,13 +28,16 @@ class Alignment:
     energy: np.ndarray
 
     def cosine(self, degree: int = 1) -> np.ndarray:
-        """``(B,)``: the cosine of each prompt; 0 where the block vanishes."""
+        """Return the cosine of each prompt, ``(B,)``; 0 where the block vanishes."""
         row = _row(degree)
         size = np.sqrt(self.energy[row])
         return np.divide(self.projection[row], size, out=np.zeros_like(size), where=size > 0)
 
     def samples(self, degree: int = 1) -> np.ndarray:
-        """``(2, B)``: projection and energy, the samples of the statistic ``alignment``, which theory gives exactly."""
+        """Return projection and energy ``(2, B)``, the samples of the statistic ``alignment``.
+
+        Theory gives that statistic exactly.
+        """
         row = _row(degree)
         return np.stack([self.projection[row], self.energy[row]])
 
@@ -42,7 +45,7 @@ class Alignment:
 def alignment(
     source: OneLayerMamba | StateBlocks, prompts: Prompts, coordinates: Sequence[int] | None = None
 ) -> Alignment:
-    """Alignment of the state with the direction of each prompt.
+    """Measure the alignment of the state with the direction of each prompt.
 
     Args:
         source: a model, whose ``features`` are computed, or features already at hand.
@@ -78,13 +81,16 @@ def alignment(
 
 
 def support_auc(gamma: Tensor, embedding: str, support: Sequence[int], ambient_dim: int, degree: int) -> float:
-    """Area under the ROC curve of ``|gamma|`` as a score for "depends on the support alone", within one degree.
+    """Compute the area under the ROC curve of ``|gamma|`` as a score for "depends on the support alone".
 
     1 is perfect recovery, 1/2 is chance. NaN where the block has no coordinate inside or none outside.
 
     Args:
         gamma: ``(D,)``; infinite entries rank highest.
-        degree: 1 or 2.
+        embedding: one of `iclab.models.EMBEDDINGS`.
+        support: indices of inputs.
+        ambient_dim: d.
+        degree: of the coordinates that are ranked, 1 or 2.
 
     Raises:
         InputError: for another degree, or a NaN in ``gamma``, which has no rank.

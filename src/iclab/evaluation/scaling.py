@@ -34,17 +34,17 @@ class Slope:
 
 
 def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> Slope:
-    """Exponent of a power law.
+    """Fit the exponent of a power law.
+
+    With several seeds each gives a slope; the result is their mean, with Student's interval over seeds (kind
+    ``seeds``). With one curve the interval is that of the regression, which knows the scatter around a line and nothing
+    else.
 
     Args:
         x: ``(k,)`` positive, at least two different values.
         y: ``(k,)``, or ``(seeds, k)`` with at least one seed; columns with an entry that is not finite and positive, or
             an x that is not, are left out.
         level: coverage of the interval.
-
-    With several seeds each gives a slope; the result is their mean, with Student's interval over seeds (kind
-    ``seeds``). With one curve the interval is that of the regression, which knows the scatter around a line and
-    nothing else.
 
     Raises:
         InputError: when fewer than two usable points remain, or for a level outside (0, 1).

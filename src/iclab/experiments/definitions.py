@@ -81,12 +81,12 @@ class Definition:
 
 
 def catalogue_names() -> list[str]:
-    """``<paper>/<experiment>`` of every file of the catalogue, sorted."""
+    """Return ``<paper>/<experiment>`` of every file of the catalogue, sorted."""
     return sorted(path.relative_to(CATALOGUE).with_suffix("").as_posix() for path in CATALOGUE.glob("*/*.yaml"))
 
 
 def load_definition(name: str) -> Definition:
-    """The experiment called ``name``, or described by the YAML file at the path ``name``.
+    """Load the experiment called ``name``, or described by the YAML file at the path ``name``.
 
     The last part of a name is enough where it is unambiguous.
 

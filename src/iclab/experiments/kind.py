@@ -30,7 +30,7 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     def own_modules(self) -> frozenset[str]:
-        """Names of the user's modules that the sections in here name; a section that names some says so."""
+        """Return the names of the user's modules that the sections in here name; a section that names some says so."""
         return frozenset(module for _, value in self for module in _own_modules(value))
 
 
@@ -78,14 +78,16 @@ class ExperimentKind:
         return tuple(dict.fromkeys([module, self.config.__module__]))
 
     def code(self, config: Config) -> str | None:
-        """Hash of the sources that the numbers of a cell come from: `modules`, those of a user's own families and
-        learners in ``config``, and all that they import."""
+        """Return a hash of the sources that the numbers of a cell come from.
+
+        They are `modules`, those of a user's own families and learners in ``config``, and all that they import.
+        """
         from iclab.code_version import code_version
 
         return code_version(*self.modules, *sorted(config.own_modules()))
 
     def summarise(self, results: Results) -> Report:
-        """What the results of all cells say.
+        """Return what the results of all cells say.
 
         Raises:
             InputError: if ``summary`` is a name that leads to no function.

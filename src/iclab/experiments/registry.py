@@ -23,14 +23,15 @@ KINDS: dict[str, str] = {
 
 
 def load_kind(name: str, folder: Path | None = None) -> ExperimentKind:
-    """The kind called ``name``: a key of `KINDS`, or ``module:object`` for a user's own.
+    """Load the kind called ``name``.
 
     Args:
-        name: of the kind.
+        name: a key of `KINDS`, or ``module:object`` for a user's own.
         folder: where a user's module is looked for after ``sys.path``; it is appended to ``sys.path``.
 
     Raises:
-        InputError: for an unknown name, a module that cannot be imported, or an object that is no `ExperimentKind`.
+        InputError: for an unknown name, a module that cannot be imported, an object that is no `ExperimentKind`, or one
+            whose configuration has no field ``seed``.
     """
     full_name = KINDS.get(name, name)
     if split_name(full_name) is None:

@@ -35,7 +35,7 @@ class Cell:
     labels: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The configuration with all defaults, as JSON values."""
+        """Return the configuration with all defaults, as JSON values."""
         return self.config.model_dump(mode="json")
 
 
@@ -98,7 +98,7 @@ class Resolved:
             self.kind.check(cell.config)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``config.json`` of a run folder holds; ``config`` is that of the first cell."""
+        """Return what ``config.json`` of a run folder holds; ``config`` is that of the first cell."""
         return {
             "schema_version": SCHEMA_VERSION,
             "experiment": self.definition.name,
@@ -116,7 +116,7 @@ class Resolved:
 
 
 def resolve(name: str, arguments: Iterable[str] = (), *, check: bool = True) -> Resolved:
-    """The cells of an experiment.
+    """Resolve an experiment into its cells, each with a validated configuration.
 
     Args:
         name: of the catalogue, or the path of a YAML file.

@@ -12,10 +12,17 @@ _HALVINGS = 64
 def switching_points(
     answer: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Brackets ``(n,), (n,)`` of width about one rounding unit in which ``answer`` changes.
+    """Find by bisection where ``answer`` changes, up to about one rounding unit.
 
-    ``answer`` maps ``(n,)`` points to ``(n,)`` booleans, and differs between ``left[i]`` and ``right[i]``. Only the
-    booleans are used, so jumps, kinks, infinities and flat pieces are located like smooth crossings.
+    Only booleans are used, so jumps, kinks, infinities and flat pieces are located like smooth crossings.
+
+    Args:
+        answer: maps ``(n,)`` points to ``(n,)`` booleans, and differs between ``left[i]`` and ``right[i]``.
+        left: ``(n,)``, lower ends of the brackets.
+        right: ``(n,)``, upper ends.
+
+    Returns:
+        Ends ``(n,), (n,)`` of brackets of width about one rounding unit in which ``answer`` changes.
     """
     left, right = left.astype(float), right.astype(float)
     at_left = answer(left)

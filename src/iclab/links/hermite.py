@@ -15,8 +15,17 @@ from iclab.links.link import ArrayLike, Link
 
 
 def hermite_functions(z: np.ndarray, max_degree: int) -> np.ndarray:
-    """``(n, max_degree + 1)``: ``h_0(z) .. h_K(z)`` by the stable recurrence
-    ``sqrt(k+1) h_{k+1} = z h_k - sqrt(k) h_{k-1}``. They are orthonormal under ``N(0, 1)``."""
+    """Compute the normalised Hermite polynomials ``h_0(z) .. h_K(z)``, which are orthonormal under ``N(0, 1)``.
+
+    The recurrence ``sqrt(k+1) h_{k+1} = z h_k - sqrt(k) h_{k-1}`` is stable.
+
+    Args:
+        z: points ``(n,)``.
+        max_degree: K.
+
+    Returns:
+        Array ``(n, max_degree + 1)``, float64.
+    """
     values = np.empty((len(z), max_degree + 1))
     values[:, 0] = 1.0
     if max_degree >= 1:
@@ -85,8 +94,10 @@ class HermiteSeries(Link):
         )
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
-        """Horner's rule up to degree 8; beyond, Clenshaw's stable recurrence
-        ``b_k = c_k + z b_{k+1}/sqrt(k+1) - sqrt((k+1)/(k+2)) b_{k+2}``."""
+        """Evaluate by Horner's rule up to degree 8, and by Clenshaw's recurrence beyond.
+
+        The recurrence is stable: ``b_k = c_k + z b_{k+1}/sqrt(k+1) - sqrt((k+1)/(k+2)) b_{k+2}``.
+        """
         c = self.coefficients
         if len(c) <= 9:
             value = z * 0 + float(self._monomials[-1])

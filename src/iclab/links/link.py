@@ -71,7 +71,7 @@ class Link:
             raise InputError(f"the link {name!r} is constant ({mean:.6g}); expected a function that varies with z")
 
     def evaluate(self, z: ArrayLike) -> ArrayLike:
-        """``g(z)`` elementwise; implemented by each kind of link."""
+        """Return ``g(z)`` elementwise, in the shape and dtype of ``z``; implemented by each kind of link."""
         raise TypeError(f"{type(self).__name__} does not define evaluate")
 
     @overload
@@ -106,12 +106,25 @@ class Link:
     def integrals(
         self, integrand: Callable[[np.ndarray], np.ndarray], floor: np.ndarray | float = 0.0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`gaussian_integrals` of a function made of ``g``, on panels that show the kinks and features of ``g``."""
+        """Integrate a function made of ``g``, as `gaussian_integrals`, on panels that show the features of ``g``.
+
+        The panels are split at its kinks.
+
+        Args:
+            integrand: maps nodes ``(n,)`` to values ``(n, k)``.
+            floor: rounding noise of the integrand, as in `gaussian_integrals`.
+
+        Returns:
+            Values, errors and ``E |f|``, each ``(k,)``.
+
+        Raises:
+            InputError: as `gaussian_integrals`.
+        """
         limit = _FEW_PANELS if self.unresolved else MAX_PANELS
         return gaussian_integrals(integrand, self.breakpoints, floor=floor, panels=self.panels, max_panels=limit)
 
     def standardised(self) -> Link:
-        """``(g - E g) / sqrt(Var g)``."""
+        """Return the link ``(g - E g) / sqrt(Var g)``, moments under ``N(0, 1)``."""
         mean, scale = self.mean, self.variance**0.5
         if abs(mean) < 1e-14 and abs(scale - 1) < 1e-14:
             return self

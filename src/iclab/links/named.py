@@ -34,12 +34,12 @@ def make_link(
     breakpoints: Sequence[float] = (),
     standardise: bool = False,
 ) -> Link:
-    """The link that ``spec`` describes.
+    """Make the link that ``spec`` describes.
 
     Args:
-        spec: a `Link`; a name (``he1`` .. ``he8`` normalised, ``relu``, ``abs``, ``sign``, ``tanh``, ``sin``,
-            ``z2exp`` = ``z^2 exp(-z^2)``); an expression in ``z``; ``"hermite:c0,c1,..."``; a list of normalised
-            Hermite coefficients; or a callable. ``"breakpoints(EXPRESSION, 0.5, sqrt(2))"`` is an expression with its
+        spec: a `Link`; a name (``he1`` .. ``he8`` normalised, ``relu``, ``abs``, ``sign``, ``tanh``, ``sin``, ``z2exp``
+            = ``z^2 exp(-z^2)``); an expression in ``z``; ``"hermite:c0,c1,..."``; a list of normalised Hermite
+            coefficients; or a callable. ``"breakpoints(EXPRESSION, 0.5, sqrt(2))"`` is an expression with its
             breakpoints, and ``"standardised(LINK)"`` any of these with mean 0 and variance 1.
         breakpoints: points of kinks, jumps and narrow features, for callables; in an expression they are found.
         standardise: subtract the mean and divide by the standard deviation under ``N(0, 1)``.

@@ -40,15 +40,15 @@ def gaussian_expectations(
     *,
     tolerance: float = 1e-14,
 ) -> tuple[Array, Array]:
-    """``E f(z)`` for a vector-valued ``f``, and an absolute error estimate of each component.
+    """Compute ``E f(z)``, ``z ~ N(0, 1)``, for a vector-valued ``f``, with an error estimate of each component.
 
     Args:
         integrand: maps nodes ``(n,)`` to values ``(n, k)``.
-        breakpoints: places of kinks and jumps of ``f``.
+        breakpoints: points of kinks and jumps of ``f``.
         tolerance: of each panel, relative to ``E |f|`` of the component.
 
     Returns:
-        values ``(k,)`` and errors ``(k,)`` (sum of panel differences, plus rounding).
+        Values ``(k,)`` and absolute errors ``(k,)`` (sum of panel differences, plus rounding).
 
     Raises:
         InputError: where ``f`` is not finite or not integrable under the Gaussian.
@@ -66,13 +66,24 @@ def gaussian_integrals(
     panels: Sequence[float] | Array = (),
     max_panels: int = MAX_PANELS,
 ) -> tuple[Array, Array, Array]:
-    """As `gaussian_expectations`, with ``E |f(z)|`` (to a few digits) as a third array ``(k,)``.
+    """Compute ``E f(z)`` as `gaussian_expectations` does, and ``E |f(z)|`` beside it.
 
-    It is the size before cancellation: ``|E f|`` far below it means that positive and negative parts cancel.
-    ``floor`` (a number or ``(k,)``) is the rounding noise of ``f`` itself where it was found by a subtraction: a panel
-    is not halved for less, and what is left counts in the errors. ``panels`` are sorted edges of panels of which it is
-    known that nothing hides between the nodes of a rule: where they are given, no wider panel is accepted. More than
-    ``max_panels`` panels are refused.
+    Args:
+        integrand: maps nodes ``(n,)`` to values ``(n, k)``.
+        breakpoints: points of kinks and jumps of ``f``.
+        tolerance: of each panel, relative to ``E |f|`` of the component.
+        floor: a number or ``(k,)``, the rounding noise of ``f`` itself where it was found by a subtraction. A panel is
+            not halved for less, and what is left counts in the errors.
+        panels: sorted edges of panels of which it is known that nothing hides between the nodes of a rule. Where they
+            are given, no wider panel is accepted.
+        max_panels: more panels are refused.
+
+    Returns:
+        Values, absolute errors, and ``E |f|`` to a few digits, each ``(k,)``. ``E |f|`` is the size before
+        cancellation, so ``|E f|`` far below it means that positive and negative parts cancel.
+
+    Raises:
+        InputError: where ``f`` is not finite or not integrable under the Gaussian, or the integral does not settle.
     """
     panels = np.asarray(panels, dtype=float)
     radius = _radius(integrand, panels)

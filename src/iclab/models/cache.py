@@ -45,7 +45,10 @@ def initial_cache(entries: Entries, batch: int, device: torch.device) -> Cache:
 
 
 def detach_cache(cache: Cache) -> Cache:
-    """The same cache as a constant: gradients of what follows end there, as in truncated backpropagation in time."""
+    """Return the same cache as a constant.
+
+    Gradients of what follows end there, as in truncated backpropagation in time.
+    """
     return tuple(tuple(tensor.detach() for tensor in layer) for layer in cache)
 
 

@@ -77,7 +77,7 @@ class InContextModel(nn.Module):
         return None if longest is None else (longest - 1) // tokens_per_example(self.layout)
 
     def settings(self) -> dict[str, object]:
-        """What `iclab.models.save_model` writes down beside the weights."""
+        """Return what `iclab.models.save_model` writes down beside the weights."""
         describe: Any = getattr(self.backbone, "settings", dict)
         return {
             "input_dim": self.input_dim,
@@ -86,12 +86,12 @@ class InContextModel(nn.Module):
         }
 
     def num_parameters(self) -> int:
-        """Numbers in all parameters."""
+        """Count the numbers in all parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @torch.no_grad()
     def state_size(self, num_examples: int) -> int:
-        """Numbers that one prompt carries after ``num_examples`` examples, counted in the tensors of a real cache.
+        """Count the numbers that one prompt carries after ``num_examples`` examples, in the tensors of a real cache.
 
         Raises:
             InputError: where the backbone cannot be fed in chunks.
@@ -106,15 +106,20 @@ class InContextModel(nn.Module):
         return sum(tensor.numel() for layer in cache for tensor in layer)
 
     def no_decay_names(self) -> frozenset[str]:
-        """See `iclab.models.no_decay_names`."""
+        """Return the names of `iclab.models.no_decay_names`."""
         return no_decay_names(self)
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, object]]:
-        """See `iclab.models.parameter_groups`."""
+        """Return the groups of `iclab.models.parameter_groups`."""
         return parameter_groups(self, weight_decay)
 
     def forward(self, prompts: Prompts) -> Tensor:
-        """``(B, N + Q)``: column k < N predicts example k from those before it, the others answer the queries."""
+        """Predict along the prompts and at the queries, with gradients.
+
+        Returns:
+            ``(B, N + Q)``, where column k < N predicts example k from those before it, and the others answer the
+            queries.
+        """
         self._check(prompts)
         if prompts.num_queries == 0:
             return self.prefixes(prompts)
@@ -133,7 +138,11 @@ class InContextModel(nn.Module):
         return torch.cat([self.prefixes(prompts), self.queries(prompts)], 1)
 
     def prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k predicts example k from the k examples before it, in one causal pass."""
+        """Predict each example from the examples before it, in one causal pass, with gradients.
+
+        Returns:
+            ``(B, N)``, where column k predicts example k from the k examples before it.
+        """
         self._check(prompts)
         if prompts.num_examples == 0:
             return self.read_out.weight.new_zeros(prompts.batch_size, 0)
@@ -143,7 +152,7 @@ class InContextModel(nn.Module):
         return self._read_out(self._run(context[:, :-1])[:, ::2])
 
     def queries(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: the answers to the queries, each from all N examples."""
+        """Answer the queries, each from all N examples: ``(B, Q)``, with gradients."""
         self._check(prompts)
         if prompts.num_queries == 0:
             return self.read_out.weight.new_zeros(prompts.batch_size, 0)
@@ -151,7 +160,7 @@ class InContextModel(nn.Module):
         return self._ask(context, self._cast(prompts.queries), [context.shape[1]] * prompts.num_queries)
 
     def chunk(self, prompts: Prompts, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        """The next examples of B prompts, and queries behind them.
+        """Read the next examples of B prompts, and answer queries behind them.
 
         Args:
             prompts: N more examples of each prompt and Q queries; both may be 0.
@@ -180,11 +189,15 @@ class InContextModel(nn.Module):
         return self._read_out(answers if apart else torch.cat([along[:, ::2], answers], 1)), cache
 
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: predictions at the queries, in the dtype of the prompts; no gradients, evaluation mode."""
+        """Predict at the queries, ``(B, Q)`` in the dtype of the prompts; no gradients, evaluation mode."""
         return self._predict(self.queries, prompts, prompts.num_queries)
 
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k predicts example k from the k examples before it, as `predict` does."""
+        """Predict each example from those before it, as `predict` does.
+
+        Returns:
+            ``(B, N)``, where column k predicts example k from the k examples before it.
+        """
         branches = prompts.num_examples if self.layout == "concatenated" else 0
         return self._predict(self.prefixes, prompts, branches)
 

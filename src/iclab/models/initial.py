@@ -12,7 +12,7 @@ from iclab.prompts import Stream
 
 @contextmanager
 def initial_values(stream: Stream) -> Generator[None]:
-    """Modules built inside draw their initial values from ``stream``; torch's own generator is left as it was.
+    """Draw the initial values of modules built inside from ``stream``; torch's own generator is left as it was.
 
     >>> with initial_values(Stream(0).child("weights")):
     ...     model = InContextModel(8, Mamba(64, 2))

@@ -44,6 +44,13 @@ def save_model(
     and `load_model` shares them again. The description carries a checksum of itself and of the weights and is written
     last, so a half-written or edited model is noticed.
 
+    Args:
+        model: of one of the kinds that this package defines.
+        folder: where it is written.
+
+    Returns:
+        The folder.
+
     Raises:
         InputError: where ``folder`` cannot be made, or cannot be written to; for a model that `load_model` would not
             know, settings of a backbone that JSON cannot hold, and tensors of different dtypes in the same memory.
@@ -87,10 +94,10 @@ def _reason(error: OSError) -> str:
 
 
 def load_model(folder: Path | str, *, backbone: nn.Module | None = None) -> Any:
-    """The model that `save_model` wrote, of the kind that it was.
+    """Load the model that `save_model` wrote, of the kind that it was.
 
     Args:
-        folder: where it is.
+        folder: the folder of the model.
         backbone: for an `InContextModel` with a backbone of your own: one built as it was; its weights are replaced.
 
     Raises:

@@ -8,11 +8,11 @@ from torch import nn
 
 
 def no_decay_names(model: nn.Module) -> frozenset[str]:
-    """Names of the parameters that weight decay would damage: biases, gains of norms, and what a module declares.
+    """Return the names of the parameters that weight decay would damage.
 
-    Every parameter with fewer than two dimensions (Mamba's ``D`` and the bias of its time steps among them), and those
-    that a module lists in an attribute ``no_decay``, as Mamba's mixer does with ``A_log``: a decayed ``A_log`` drives
-    all rates of forgetting to one.
+    They are every parameter with fewer than two dimensions (biases, gains of norms, Mamba's ``D`` and the bias of its
+    time steps among them), and those that a module lists in an attribute ``no_decay``, as Mamba's mixer does with
+    ``A_log``: a decayed ``A_log`` drives all rates of forgetting to one.
     """
     declared = set()
     for prefix, module in model.named_modules():
@@ -22,7 +22,12 @@ def no_decay_names(model: nn.Module) -> frozenset[str]:
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Two groups for a torch optimiser: with ``weight_decay``, and without."""
+    """Return two groups for a torch optimiser: parameters with ``weight_decay``, and those of `no_decay_names` without.
+
+    Args:
+        model: its parameters that require gradients are in the groups.
+        weight_decay: of the first group; that of the second is 0.
+    """
     spared = no_decay_names(model)
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     return [

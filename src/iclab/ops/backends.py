@@ -22,12 +22,12 @@ _announced: set[str] = set()
 
 
 def backends() -> dict[str, str]:
-    """Each backend's name with ``"available"``, or with why it is not and how to get it."""
+    """Return each backend's name with ``"available"``, or with why it is not and how to get it."""
     return {name: _state(name) for name in BACKENDS}
 
 
 def backend_in_use(device: str | torch.device = "cpu") -> str:
-    """What ``"auto"`` takes for tensors on that device, for a run's record: ``"c (avx512)"``, ``"torch"``, ...
+    """Return what ``"auto"`` takes for tensors on that device, for a run's record: ``"c (avx512)"``, ``"torch"``, ...
 
     The instruction set is named because the last bits of results depend on it.
     """

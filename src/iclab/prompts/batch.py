@@ -137,7 +137,7 @@ class Prompts:
         return self.targets[:, self.num_examples :]
 
     def prefix(self, num_examples: int) -> Self:
-        """The same prompts cut to their first ``num_examples`` examples, with all queries."""
+        """Return the same prompts cut to their first ``num_examples`` examples, with all queries."""
         count = check_integer("num_examples", num_examples, 0, self.num_examples)
         if count == self.num_examples:
             return self
@@ -154,7 +154,7 @@ class Prompts:
         return self._map(lambda tensor, per: tensor[rows])
 
     def to(self, *args: object, **kwargs: object) -> Self:
-        """Every tensor moved or converted as by ``torch.Tensor.to``; indices and marks only move."""
+        """Move or convert every tensor by these arguments of ``torch.Tensor.to``; indices and marks only move."""
         inputs = self.inputs.to(*args, **kwargs)  # type: ignore[arg-type]
 
         def move(tensor: Tensor, per: str) -> Tensor:
@@ -165,7 +165,7 @@ class Prompts:
         return self._map(move)
 
     def pinned(self) -> Self:
-        """Every tensor in page-locked memory, from which a GPU copies while the CPU goes on."""
+        """Copy every tensor to page-locked memory, from which a GPU copies while the CPU goes on."""
         return self._map(lambda tensor, _: tensor.pin_memory())
 
     def _map(self, change: Callable[[Tensor, str], Tensor], **changes: object) -> Self:
@@ -206,7 +206,7 @@ class Prompts:
         *,
         dtype: torch.dtype = torch.float64,
     ) -> Prompts:
-        """Prompts from a user's own data.
+        """Make prompts from a user's own data.
 
         Args:
             x: ``(N, d)`` or ``(B, N, d)`` context inputs (arrays, tensors or nested lists).

@@ -62,20 +62,21 @@ class PromptDistribution(ABC):
         """
 
     def identity(self) -> Mapping[str, object]:
-        """What the prompts are a function of, by name: a stored training is resumed only where all of it is equal.
+        """Return what the prompts are a function of, by name.
 
-        Numbers, strings, ``None``, and lists, tuples and dictionaries of these are compared exactly; arrays and tensors
-        by type, shape and hash; functions and other objects by the names of their classes alone. By default these are
-        the public attributes. A family whose attributes say too little, or change as it is used, writes its own.
+        A stored training is resumed only where all of it is equal. Numbers, strings, ``None``, and lists, tuples and
+        dictionaries of these are compared exactly; arrays and tensors by type, shape and hash; functions and other
+        objects by the names of their classes alone. By default these are the public attributes. A family whose
+        attributes say too little, or change as it is used, writes its own.
         """
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def scalars(self) -> Mapping[str, float]:
-        """The numbers that a curriculum can lower, by name, each with its final value; none unless a family says so."""
+        """Return the numbers that a curriculum can lower, by name, with final values; none unless a family says so."""
         return {}
 
     def adjusted(self, **values: float) -> PromptDistribution:
-        """This distribution with other values of its `scalars`; its prompts keep their dimension.
+        """Return this distribution with other values of its `scalars`; its prompts keep their dimension.
 
         Args:
             values: of scalars, by name.
@@ -89,7 +90,13 @@ class PromptDistribution(ABC):
         )
 
     def prompt_bytes(self, num_examples: int, num_queries: int) -> int:
-        """Bytes that drawing one prompt writes, in float32: its cost, in memory and, up to a factor, in time."""
+        """Return the bytes that drawing one prompt writes, in float32.
+
+        They are its cost, in memory and, up to a factor, in time.
+
+        Args:
+            num_examples, num_queries: N and Q of the prompt.
+        """
         return 4 * (num_examples + num_queries) * (self.ambient_dim + 2)
 
     def sample(
@@ -102,10 +109,17 @@ class PromptDistribution(ABC):
         start: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> Prompts:
-        """Prompts number ``start`` to ``start + num_prompts - 1`` of a stream.
+        """Draw the prompts number ``start`` to ``start + num_prompts - 1`` of a stream.
 
         A prompt is a function of (stream, its number, ``num_examples``, ``num_queries``, dtype) alone: batches may be
         split, skipped or drawn by any number of workers. Chunks are drawn by ``torch.get_num_threads()`` threads.
+
+        Args:
+            stream: what the draws come from.
+            num_prompts: B, at least 1.
+            num_examples, num_queries: N and Q of each prompt, at least 0.
+            start: number of the first prompt, at least 0.
+            dtype: of inputs and labels.
 
         Raises:
             InputError: for sizes below zero, above this machine's memory, or a dtype that is no float.
@@ -143,7 +157,11 @@ class PromptDistribution(ABC):
 
 
 def label_variance(prompts: PromptDistribution, stream: Stream) -> float:
-    """The variance of the clean labels: the family's own, else that of the labels of 1024 prompts of ``stream``.
+    """Return the variance of the clean labels: the family's own, else that of drawn prompts.
+
+    Args:
+        prompts: the distribution.
+        stream: where the family has no value, the labels of 1024 prompts are drawn from it.
 
     Raises:
         InputError: where it is no finite number above zero.

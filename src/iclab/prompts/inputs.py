@@ -70,7 +70,15 @@ class InputDistribution:
         return np.linalg.cholesky(np.asarray(self.covariance, dtype=float))
 
     def fill(self, out: Tensor, generator: torch.Generator) -> None:
-        """Fill ``out`` of shape ``(..., d)`` in place."""
+        """Fill ``out`` in place with inputs drawn from this distribution.
+
+        Args:
+            out: of shape ``(..., d)``.
+            generator: what the draws come from.
+
+        Raises:
+            InputError: where the covariance has values that the dtype of ``out`` cannot hold.
+        """
         if self.covariance is not None:
             check_held(self._sizes, out.dtype)
         match self.kind:

@@ -51,7 +51,11 @@ class LabelledVectors:
         return np.asarray(self.names)[self.indices.numpy()]
 
     def centre_and_spread(self) -> tuple[Tensor, float]:
-        """``(d,)`` mean of the vectors, and their root mean square distance from it."""
+        """Return the mean ``(d,)`` of the vectors, and their root mean square distance from it.
+
+        Raises:
+            InputError: for entries above 1e150 or all below 1e-290 in size, and where all vectors are equal.
+        """
         largest = float(self.vectors.abs().max())
         if largest > 1e150:
             raise InputError(f"a vector has an entry of size {largest:.3g}; expected at most 1e150 (divide them all)")
@@ -68,7 +72,12 @@ class LabelledVectors:
 
     @classmethod
     def from_npz(cls, path: str | Path, vectors: str = "vectors", classes: str = "classes") -> LabelledVectors:
-        """Read the arrays of these names, and ``triggered`` where the file holds it, from a NumPy archive.
+        """Read the vectors, their classes and, where the file holds it, ``triggered`` from a NumPy archive.
+
+        Args:
+            path: an ``.npz`` archive.
+            vectors: name of the array of vectors.
+            classes: name of the array of classes.
 
         Raises:
             InputError: for a file that cannot be read, lacks an array or holds Python objects, and as the class.
@@ -91,9 +100,12 @@ class LabelledVectors:
 
     @classmethod
     def from_csv(cls, path: str | Path, label: str = "label") -> LabelledVectors:
-        """Read a CSV file whose first line names the columns: ``label`` the class, all others numbers.
+        """Read a CSV file whose first line names the columns.
 
-        Classes that are all integers of 64 bits, each written in one way, are read as such, other ones as text.
+        Args:
+            path: the file.
+            label: the column of the classes; all others hold numbers. Classes that are all integers of 64 bits, each
+                written in one way, are read as such, other ones as text.
 
         Raises:
             InputError: for a file that cannot be read, lacks the column, has lines of different lengths, no label or an

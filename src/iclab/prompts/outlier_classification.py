@@ -1,7 +1,7 @@
 """Two-class prompts over orthogonal patterns, some of whose context examples are outliers.
 
-Source: arXiv 2510.00399, section on the data model. What the paper leaves open (the length of an outlier pattern, the
-set of training tasks, how a test outlier is chosen among several) is an argument here.
+Reference: arXiv 2510.00399, section on the data model. What the paper leaves open (the length of an outlier pattern,
+the set of training tasks, how a test outlier is chosen among several) is an argument here.
 """
 
 from __future__ import annotations
@@ -157,7 +157,11 @@ class OutlierClassification(TwoClassDistribution):
 
     @staticmethod
     def from_vectors(vectors: object, classes: object, **options: Any) -> VectorClassification:
-        """The same distribution over a user's own vectors: see `VectorClassification`, whose arguments these are.
+        """Make the same distribution over a user's own vectors.
+
+        Args:
+            vectors, classes: as in `VectorClassification`.
+            options: all other arguments of `VectorClassification`.
 
         Raises:
             InputError: as `VectorClassification`; also for arguments that it lacks.

@@ -1,6 +1,6 @@
 """Which context examples are outliers, and which labels they show.
 
-Source: arXiv 2510.00399, section on the data model; the placements are those of its experiments.
+Reference: arXiv 2510.00399, section on the data model; the placements are those of its experiments.
 Shapes: B prompts, N context examples.
 """
 
@@ -71,13 +71,19 @@ class OutlierRules:
         object.__setattr__(self, name, value)
 
     def count(self, num_examples: int) -> int:
-        """Outliers in a context under ``fixed_count``: ``fraction * num_examples``, rounded with halves up."""
+        """Return the outliers of a context under ``fixed_count``: ``fraction * num_examples``, rounded, halves up."""
         return int(self.fraction * num_examples + 0.5)
 
     def outliers(self, uniforms: Tensor) -> Tensor:
-        """``(B, N)`` bool from ``(B, N)`` numbers uniform on (0, 1).
+        """Choose the outliers of each prompt.
 
         From the same numbers a larger fraction under the same sampling and placement adds outliers and removes none.
+
+        Args:
+            uniforms: ``(B, N)`` numbers uniform on (0, 1).
+
+        Returns:
+            ``(B, N)`` bool, true for outliers.
         """
         num_examples = uniforms.shape[1]
         if self.sampling == "iid":
@@ -95,7 +101,13 @@ class OutlierRules:
         return positions < counts if self.placement == "farthest" else positions >= num_examples - counts
 
     def labels(self, targets: Tensor, kinds: Tensor, uniforms: Tensor) -> Tensor:
-        """``(B, N)`` labels that the examples would show as outliers; all arguments are ``(B, N)``."""
+        """Return the labels ``(B, N)`` that the examples would show as outliers.
+
+        Args:
+            targets: ``(B, N)``, the clean labels.
+            kinds: ``(B, N)``, indices of the outliers that the examples would carry.
+            uniforms: ``(B, N)``, numbers uniform on (0, 1), for the rule ``random``.
+        """
         if callable(self.label_rule):
             return _asked(self.label_rule, targets, kinds, uniforms)
         if self.label_rule == "random":

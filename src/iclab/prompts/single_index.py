@@ -1,6 +1,6 @@
 """Gaussian single-index prompts: ``y = g(<beta, x>) + zeta`` with ``beta`` in a fixed low-dimensional subspace.
 
-Source: arXiv 2510.12026, section on the task distribution. Where the paper leaves a value open (the noise level, the
+Reference: arXiv 2510.12026, section on the task distribution. Where the paper leaves a value open (the noise level, the
 index set) it is an argument here.
 """
 
@@ -102,16 +102,21 @@ class SingleIndex(PromptDistribution):
         return {"ambient_dim": self.ambient_dim, "intrinsic_dim": self.intrinsic_dim, "noise": self.noise}
 
     def adjusted(self, **values: float) -> PromptDistribution:
-        """The same prompts with smaller scalars, in the *active* dimensions ``a <= d`` and ``s <= r``.
-
-        - ``intrinsic_dim = s``: directions are uniform on the sphere of the first ``s`` coordinates of the support.
-        - ``ambient_dim = a``: ``a`` coordinates of the inputs are active, the others are zero, so a model keeps its
-          input size. Coordinates become active in one fixed order: those of the (final) support as it lists them, then
-          the others in increasing order. So active sets are nested, and labels depend on active coordinates alone.
-        - ``noise``: the size of the label noise.
+        """Return the same prompts with smaller scalars, in the *active* dimensions ``a <= d`` and ``s <= r``.
 
         The link stays as it is. Inputs are drawn in all ``d`` dimensions and then zeroed: distributed as inputs drawn
         in ``a`` dimensions and padded, and prompt ``i`` keeps its active coordinates when ``a`` grows.
+
+        Args:
+            values: of these scalars, by name.
+
+                - ``intrinsic_dim = s``: directions are uniform on the sphere of the first ``s`` coordinates of the
+                  support.
+                - ``ambient_dim = a``: ``a`` coordinates of the inputs are active, the others are zero, so a model keeps
+                  its input size. Coordinates become active in one fixed order: those of the (final) support as it lists
+                  them, then the others in increasing order. So active sets are nested, and labels depend on active
+                  coordinates alone.
+                - ``noise``: the size of the label noise.
 
         Raises:
             InputError: for a class of one's own without this method, an unknown name, a value above the present one or
@@ -198,7 +203,11 @@ class SingleIndex(PromptDistribution):
         return targets
 
     def index(self, prompts: Prompts) -> Tensor:
-        """``(B, N+Q)``: the projections ``<beta, x>`` of every input."""
+        """Compute the projections ``<beta, x>`` of every input, ``(B, N+Q)``.
+
+        Raises:
+            InputError: for prompts without directions.
+        """
         if prompts.directions is None:
             raise InputError("these prompts carry no directions; expected prompts drawn from a SingleIndex")
         return (prompts.inputs * prompts.directions[:, None, :]).sum(-1)

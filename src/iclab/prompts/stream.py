@@ -38,13 +38,13 @@ class Stream:
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
 
     def child(self, role: str) -> Stream:
-        """The stream of one role, such as ``"evaluation"``; roles nest."""
+        """Return the stream of one role, such as ``"evaluation"``; roles nest."""
         if not isinstance(role, str) or not role:
             raise InputError(f"the role of a stream is {role!r}; expected a non-empty string")
         return Stream(self.seed, (*self.path, role))
 
     def at(self, index: int) -> torch.Generator:
-        """A torch generator (CPU) for the draw number ``index >= 0``."""
+        """Make a torch generator (CPU) for draw number ``index >= 0``."""
         index = check_integer("the index of a stream", index, 0)
         state = _template().copy()
         words = np.frombuffer(hashlib.shake_256(self._key(index)).digest(4 * _WORDS), np.uint32)
@@ -54,7 +54,7 @@ class Stream:
         return generator
 
     def numpy(self, index: int) -> np.random.Generator:
-        """A NumPy generator for the draw number ``index >= 0``; independent of the torch generator of that index."""
+        """Make a NumPy generator for draw number ``index >= 0``, independent of the torch generator of that index."""
         index = check_integer("the index of a stream", index, 0)
         digest = hashlib.shake_256(b"numpy" + self._key(index)).digest(32)
         return np.random.Generator(np.random.PCG64DXSM(int.from_bytes(digest, "little")))

@@ -14,7 +14,7 @@ TaskChoice = str | int | Iterable[Iterable[int]]
 
 
 def task_pairs(choice: TaskChoice, patterns: int, stream: Stream) -> list[tuple[int, int]]:
-    """Ordered pairs ``(a, b)`` of different patterns in ``0 .. patterns - 1``, sorted.
+    """Return ordered pairs ``(a, b)`` of different patterns in ``0 .. patterns - 1``, sorted.
 
     Args:
         choice: ``"all"`` for every pair; ``"cycle"`` for ``(0, 1), (1, 2), ..., (patterns - 1, 0)``, the smallest set

@@ -153,7 +153,7 @@ class VectorClassification(TwoClassDistribution):
         return tuple(len(members) for members in self._members)
 
     def identity(self) -> Mapping[str, object]:
-        """The options, the classes, which vectors are drawn from, and a hash of the user's data as they were given."""
+        """Return the options, the classes, which vectors are drawn from, and a hash of the user's data as given."""
         members = tensor_hash(torch.cat(self._members))
         return self.settings() | {
             "class_names": self.class_names,
@@ -163,9 +163,12 @@ class VectorClassification(TwoClassDistribution):
         }
 
     def split(self, fraction: float = 0.5) -> tuple[Self, Self]:
-        """Two distributions over disjoint vectors, to train and to test on; the first has ``fraction`` of each class.
+        """Split into two distributions over disjoint vectors, to train and to test on.
 
         They share classes, triggers, options, and the centre and scale that all vectors together have.
+
+        Args:
+            fraction: the first distribution has this part of each class.
 
         Raises:
             InputError: for a fraction outside [0, 1], or one that leaves fewer than two vectors of a class to a side.

@@ -68,9 +68,11 @@ class Results:
         return self.per_seed["cell"].nunique()
 
     def select(self, **filters: object) -> pd.DataFrame:
-        """Rows of the summary: ``select(learner="Ridge", num_examples=[64, 256])``; ``None`` selects missing entries.
+        """Select rows of the summary: ``select(learner="Ridge", num_examples=[64, 256])``.
 
-        Learners are found by their names in the tables and by their keys in the configuration.
+        Args:
+            **filters: allowed values by column; ``None`` selects missing entries. Learners are found by their names in
+                the tables and by their keys in the configuration.
 
         Raises:
             InputError: for a column that does not exist, or a value that stands nowhere in its column.
@@ -78,16 +80,17 @@ class Results:
         return self.summary[self._mask(self.summary, filters)]
 
     def difference(self, learner_a: str, learner_b: str, metric: str, **filters: object) -> Difference:
-        """``learner_a - learner_b``, prompt by prompt: both saw the same prompts of each seed.
+        """Compute ``learner_a - learner_b``, prompt by prompt: both saw the same prompts of each seed.
 
         Args:
             learner_a, learner_b: names of learners, or their keys in the configuration.
             metric: a metric that is a mean over prompts, or exact.
-            **filters: pick the place of the grid, as in `select`.
+            **filters: pick the grid point, as in `select`.
 
         Raises:
-            InputError: if the filters leave no place or more than one, if the learners were not measured on the same
-                seeds and prompts, or if the metric is no mean (an alignment is a ratio: it has no paired differences).
+            InputError: if the filters leave no grid point or more than one, if the learners were not measured on the
+                same seeds and prompts, or if the metric is no mean (an alignment is a ratio: it has no paired
+                differences).
         """
         first = self._by_seed(learner_a, metric, filters)
         second = self._by_seed(learner_b, metric, filters)

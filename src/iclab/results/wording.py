@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 
 def series(rows: pd.DataFrame, x: str, label: str, role: Role, like: str = "") -> Series:
-    """One curve from summary rows: ``x`` names the column of the abscissa. Exact numbers get no band."""
+    """Make one curve from summary rows; exact numbers get no band.
+
+    Args:
+        rows: of the curve, in any order.
+        x: the column of the abscissa.
+        label, role, like: as in `Series`.
+    """
     ordered = rows.sort_values(x)
     exact = (ordered["interval"] == "exact").all()
     seeds = list(zip(*ordered["seed_values"], strict=False)) if not exact and len(ordered) else []
@@ -68,7 +74,7 @@ def interval_note(rows: pd.DataFrame) -> str:
 
 
 def quantity(row: pd.Series) -> str:
-    """``0.262 (0.241 to 0.285)``; without an interval where there is none."""
+    """Format the value of a row: ``0.262 (0.241 to 0.285)``; without an interval where there is none."""
     if not np.isfinite(row["low"]):
         return number(row["value"])
     return f"{number(row['value'])} ({number(row['low'])} to {number(row['high'])})"
@@ -87,7 +93,7 @@ def number(value: float) -> str:
 
 
 def basis(row: pd.Series) -> str:
-    """``5 seeds, 128 prompts each``."""
+    """Format what a row rests on: ``5 seeds, 128 prompts each``."""
     return _basis([int(row["num_seeds"])], [int(row["num_prompts"])])
 
 

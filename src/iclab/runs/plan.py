@@ -123,7 +123,10 @@ def plan_run(
     threads: int = 1,
     device: str = "cpu",
 ) -> Plan:
-    """Return what `iclab.runs.run_experiment` would do with the same arguments.
+    """Return what `iclab.runs.run_experiment` would do with the same arguments; nothing is run.
+
+    Args:
+        resolved, folder, engine, workers, threads, device: as in `iclab.runs.run_experiment`.
 
     Raises:
         InputError: for what that would refuse.

@@ -17,7 +17,7 @@ from iclab.runs.storage import read_cell
 
 
 def load_results(folder: Path | str, experiment: dict[str, Any] | None = None) -> Results:
-    """The results of the finished cells of a run folder.
+    """Load the results of the finished cells of a run folder.
 
     Args:
         folder: the run folder.

@@ -60,12 +60,12 @@ class Ramp:
         return self.num_steps * self.every
 
     def at(self, step: int) -> float:
-        """The value at ``step``; an ``int`` where all numbers of the ramp are."""
+        """Return the value at ``step``; an ``int`` where all numbers of the ramp are."""
         index = step // self.every
         return self.stop if index >= self.num_steps else self.start + self.by * index
 
     def changes(self) -> Iterator[int]:
-        """The steps at which the value differs from that of the step before."""
+        """Return the steps at which the value differs from that of the step before."""
         return (index * self.every for index in range(1, self.num_steps + 1))
 
 
@@ -94,13 +94,13 @@ class Curriculum:
         object.__setattr__(self, "ramps", tuple(sorted(ramps.items())))
 
     def values(self, step: int) -> dict[str, float]:
-        """The value of each scalar at ``step``."""
+        """Return the value of each scalar at ``step``."""
         return {name: ramp.at(step) for name, ramp in self.ramps}
 
     def changes(self) -> list[int]:
-        """The steps at which some value changes, in order."""
+        """Return the steps at which some value changes, in order."""
         return sorted({step for _, ramp in self.ramps for step in ramp.changes()})
 
     def asdict(self) -> dict[str, list[float]]:
-        """``{name: [start, stop, by, every]}``."""
+        """Return ``{name: [start, stop, by, every]}``."""
         return {name: [ramp.start, ramp.stop, ramp.by, ramp.every] for name, ramp in self.ramps}

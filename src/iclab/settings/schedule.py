@@ -49,7 +49,7 @@ class LearningRate:
             raise InputError(f"final_scale is {self.final_scale!r}; expected a number between 0 and 1")
 
     def at(self, step: int) -> float:
-        """The rate of the step number ``step``, counted from 0."""
+        """Return the rate of the step number ``step``, counted from 0."""
         if step < self.warmup_steps:
             return self.peak * (step + 1) / self.warmup_steps
         progress = (step - self.warmup_steps) / (self.steps - self.warmup_steps)

@@ -19,11 +19,16 @@ _WEAK = 1e-2
 def describe_link(
     link: LinkLike, rho: float | None = None, b: float | None = None, noise: float = 0.0, tolerance: float = TOLERANCE
 ) -> dict[str, Any]:
-    """Moments, Hermite coefficients, exponents before and after the gate, and rates of a link; ready for JSON.
+    """Compute moments, Hermite coefficients, exponents before and after the gate, and rates of a link.
 
     Args:
+        link: anything that `iclab.links.make_link` takes.
         rho, b: the gate ``sigmoid(y/rho + b)``; where one is missing, the values of a default grid stand in for it.
         noise: of the labels, ``+noise`` or ``-noise`` with probability 1/2 each.
+        tolerance: below which a coefficient counts as zero, relative to its size before cancellation (see `Exponent`).
+
+    Returns:
+        A dictionary ready for JSON; `format_description` makes it text.
 
     Raises:
         InputError: for a gate, noise or tolerance out of range, or a link whose products are not integrable.

@@ -9,7 +9,7 @@ _WIDTH = 100
 
 
 def format_description(description: dict[str, Any]) -> str:
-    """Plain text for a person from what `describe_link` returned; no colour, at most about 100 columns where it can."""
+    """Format what `describe_link` returned as plain text; no colour, at most about 100 columns where it can."""
     lines = [f"link      {description['name']}"]
     lines.append(f"mean      {_number(description['mean'])}    variance  {_number(description['variance'])}")
     degree = description["degree"]

@@ -37,9 +37,13 @@ class Expansion:
 
 
 def hermite_expansion(link: LinkLike, max_degree: int) -> Expansion:
-    """Normalised Hermite coefficients ``H(g, k) = E g(z) h_k(z)`` for ``k = 0 .. max_degree``.
+    """Compute the normalised Hermite coefficients ``H(g, k) = E g(z) h_k(z)`` for ``k = 0 .. max_degree``.
 
-    Exact (to rounding) for polynomials; for other links by adaptive piecewise quadrature.
+    They are exact (to rounding) for polynomials; for other links they come from adaptive piecewise quadrature.
+
+    Args:
+        link: anything that `iclab.links.make_link` takes.
+        max_degree: the last degree.
 
     Raises:
         InputError: if ``max_degree`` is outside ``0 .. 200``, or ``g h_k`` is not integrable.
@@ -68,6 +72,6 @@ def hermite_expansion(link: LinkLike, max_degree: int) -> Expansion:
 
 
 def polynomial_degree(link: Link) -> int | None:
-    """Degree of a polynomial link, ``None`` for any other link."""
+    """Return the degree of a polynomial link, ``None`` for any other link."""
     exact = link.hermite_coefficients
     return None if exact is None else int(np.flatnonzero(exact)[-1])

@@ -65,7 +65,7 @@ class Exponent:
         return None if self.value is None else self.coefficients[self.value - 1]
 
     def as_dict(self) -> dict[str, object]:
-        """Plain numbers and lists, ready for JSON."""
+        """Return plain numbers and lists, ready for JSON."""
         return asdict(self) | {
             "coefficients": list(self.coefficients),
             "errors": list(self.errors),
@@ -102,13 +102,20 @@ def decide(
 
 
 def information_exponent(link: LinkLike, max_degree: int = 12, tolerance: float = TOLERANCE) -> Exponent:
-    """``ie(g)``: least ``k >= 1`` with ``H(g, k) != 0`` (Ben Arous, Gheissari and Jagannath 2021; arXiv 2510.12026).
+    """Find ``ie(g)``, the least ``k >= 1`` with ``H(g, k) != 0``.
 
     Polynomials are decided from their exact coefficients, against their standard deviation; ``tolerance=0`` takes them
     at their word.
 
+    Args:
+        link: anything that `iclab.links.make_link` takes.
+        max_degree: the last degree looked at.
+        tolerance: as in `Exponent`.
+
     Raises:
         InputError: for a ``max_degree`` outside ``1 .. 200`` or a tolerance outside ``[0, 1)``.
+
+    Reference: Ben Arous, Gheissari and Jagannath 2021; arXiv 2510.12026.
     """
     check_integer("max_degree", max_degree, 1, MAX_DEGREE)
     check_tolerance(tolerance)
@@ -123,11 +130,20 @@ def information_exponent(link: LinkLike, max_degree: int = 12, tolerance: float 
 
 
 def e_p(link: LinkLike, p: int, max_power: int = 8, tolerance: float = TOLERANCE) -> Exponent:
-    """``e_p(g)``: least power ``j >= 1`` with ``H(g^j, p) != 0``; the gate reaches degree ``p`` at a cost
-    ``rho^(1 - e_p)`` (arXiv 2510.12026). The search stops at the first power that decides.
+    """Find ``e_p(g)``, the least power ``j >= 1`` with ``H(g^j, p) != 0``.
+
+    The gate reaches degree ``p`` at a cost ``rho^(1 - e_p)``. The search stops at the first power that decides.
+
+    Args:
+        link: anything that `iclab.links.make_link` takes.
+        p: the degree, at least 1.
+        max_power: the last power tried, at most 60.
+        tolerance: as in `Exponent`.
 
     Raises:
         InputError: for ``p < 1``, ``max_power < 1``, or a power that is not square-integrable.
+
+    Reference: arXiv 2510.12026.
     """
     check_integer("p", p, 1, MAX_DEGREE)
     check_integer("max_power", max_power, 1, 60)
@@ -153,14 +169,22 @@ def e_p(link: LinkLike, p: int, max_power: int = 8, tolerance: float = TOLERANCE
 def gated_exponent(
     link: LinkLike, rho: float, b: float, noise: float = 0.0, max_degree: int = 12, tolerance: float = TOLERANCE
 ) -> Exponent:
-    """Information exponent after the gate: of ``z -> E_zeta[y sigmoid(y / rho + b)]``, ``y = g(z) + zeta``.
+    """Find the information exponent after the gate: of ``z -> E_zeta[y sigmoid(y / rho + b)]``, ``y = g(z) + zeta``.
 
-    ``zeta`` is ``+noise`` or ``-noise`` with probability 1/2 each. The paper's claim is that it equals the generative
-    exponent of ``g`` (arXiv 2510.12026). Trap: for odd ``g`` and ``b = 0`` the degree-1 coefficient is exactly zero,
-    since ``g sigmoid(g/rho)`` is ``g/2`` plus an even function.
+    The paper's claim is that it equals the generative exponent of ``g``. Trap: for odd ``g`` and ``b = 0`` the degree-1
+    coefficient is exactly zero, since ``g sigmoid(g/rho)`` is ``g/2`` plus an even function.
+
+    Args:
+        link: anything that `iclab.links.make_link` takes.
+        rho, b: of the gate.
+        noise: ``zeta`` is ``+noise`` or ``-noise`` with probability 1/2 each.
+        max_degree: the last degree looked at.
+        tolerance: as in `Exponent`.
 
     Raises:
         InputError: for ``rho <= 0``, a ``b`` that is not finite, or a negative noise.
+
+    Reference: arXiv 2510.12026.
     """
     check_integer("max_degree", max_degree, 1, MAX_DEGREE)
     check_tolerance(tolerance)
@@ -171,9 +195,18 @@ def gated_exponent(
 
 
 def gated_label(link: Link, rho: float, b: float, noise: float = 0.0) -> Callable[[Array], Array]:
-    """``z -> E_zeta[y sigmoid(y/rho + b)]`` times a constant that keeps it and its square inside float64.
+    """Make the function ``z -> E_zeta[y sigmoid(y/rho + b)]``, ``y = g(z) + zeta``, times a constant.
 
-    The gate is computed in logs, so ``b = -800`` and ``rho = 1e-6`` are as good as any.
+    The constant keeps it and its square inside float64. The gate is computed in logs, so ``b = -800`` and ``rho =
+    1e-6`` are as good as any.
+
+    Args:
+        link: ``g``.
+        rho, b: of the gate.
+        noise: ``zeta`` is ``+noise`` or ``-noise`` with probability 1/2 each.
+
+    Raises:
+        InputError: for ``rho <= 0``, a ``b`` that is not finite, or a negative noise.
     """
     check_positive("rho", rho)
     check_number("b", b)

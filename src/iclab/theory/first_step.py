@@ -17,12 +17,19 @@ from iclab.theory.gate_moments import GateMoments
 
 
 def first_step(moments: GateMoments, dim: int) -> np.ndarray:
-    """``(3, 2)``: for each degree k, the two terms of the summed gradient over ``gamma(0)``: ``E|S_k|^2/8``, and minus
-    half the label term. Their sum's sign is the sign of ``-gamma*_k``, up to sampling.
+    """Compute, for each degree k, the two terms of the summed first gradient over ``gamma(0)``.
+
+    They are ``E|S_k|^2/8`` and minus half the label term. Their sum's sign is the sign of ``-gamma*_k``, up to
+    sampling.
 
     Args:
         moments: of the gate at the pretraining length; the limit is that of a small ``gamma(0)`` and a wide head.
         dim: the ambient dimension d.
+
+    Returns:
+        Array ``(3, 2)``, a row for each degree.
+
+    Reference: ``docs/theory/finite_size.md``.
     """
     link = moments.link
 

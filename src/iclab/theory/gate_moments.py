@@ -97,7 +97,7 @@ class GateMoments:
         self.num_examples = check_integer("num_examples", num_examples, 0, _MAX_EXAMPLES)
 
     def at(self, num_examples: int) -> GateMoments:
-        """The same gate at another N; the integrals are shared, so this costs microseconds."""
+        """Return the moments of the same gate at another N; the integrals are shared, so this costs microseconds."""
         other = object.__new__(GateMoments)
         other.__dict__.update(self.__dict__)
         other.__dict__["token"] = self.token
@@ -229,8 +229,14 @@ class GateMoments:
         return float(self._scale**2 * self._sums[1] * self.token.square_index[0])
 
     def block_energy(self, dim: int) -> np.ndarray:
-        """``(3,)``: ``E |S_k|^2`` of the degree-k block for k = 0, 1, 2 on ``dim`` coordinates that contain ``beta``
-        (the intrinsic r, or d for the whole input)."""
+        """Return ``E |S_k|^2`` of the degree-k block on ``dim`` coordinates that contain ``beta``, for k = 0, 1, 2.
+
+        Args:
+            dim: the intrinsic r, or d for the whole input.
+
+        Returns:
+            Array ``(3,)``, in units of ``s(0)^2``.
+        """
         dim = check_integer("dim", dim, 1)
         parallel = np.diagonal(self.second_moment)
         pair = np.diagonal(self.orthogonal_covariance)
@@ -240,10 +246,17 @@ class GateMoments:
         )
 
     def alignment(self, dim: int, degree: int = 1) -> float:
-        """``E[S_k . u] / sqrt(E |S_k|^2)``, where ``u`` is ``beta`` (degree 1) or ``beta beta'`` (degree 2).
+        """Return ``E[S_k . u] / sqrt(E |S_k|^2)``, where ``u`` is ``beta`` (degree 1) or ``beta beta'`` (degree 2).
 
         For degree 1 on the support this is the correlation of ``<S_1, x>`` with ``<beta, x>`` over prompts and queries.
         What rounding leaves of zero (below 1e-13) is zero.
+
+        Args:
+            dim: coordinates that contain ``beta``, as in `block_energy`.
+            degree: k, 1 or 2.
+
+        Raises:
+            InputError: for another degree.
         """
         if degree not in (1, 2):
             raise InputError(f"degree is {degree}; expected 1 or 2")
@@ -252,5 +265,13 @@ class GateMoments:
         return value if abs(value) > _ROUNDING else 0.0
 
     def alignment_curve(self, num_examples: Sequence[int], dim: int, degree: int = 1) -> np.ndarray:
-        """`alignment` at each N of ``num_examples``, each up to 10^12."""
+        """Return the `alignment` at each context length.
+
+        Args:
+            num_examples: context lengths N, each up to 10^12.
+            dim, degree: as in `alignment`.
+
+        Returns:
+            Array ``(len(num_examples),)``.
+        """
         return np.array([self.at(int(n)).alignment(dim, degree) for n in num_examples])

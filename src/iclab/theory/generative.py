@@ -33,19 +33,24 @@ _MAX_DEGREE = 40
 def generative_exponent(
     link: LinkLike, max_degree: int = 8, tolerance: float = TOLERANCE, method: str = "auto", num_levels: int = _LEVELS
 ) -> Exponent:
-    """``ge(g)``: least over label maps ``T`` of ``ie(T o g)`` (Damian, Pillaud-Vivien, Lee and Bruna 2024,
-    arXiv 2403.05529; for polynomials arXiv 2510.12026: 2 if ``g`` is even up to a constant, else 1).
+    """Find ``ge(g)``, the least ``ie(T o g)`` over label maps ``T``.
 
     The coefficients are ``sqrt(e_k)``, ``e_k = E[(E[h_k|g])^2]``: the largest degree-k coefficient that a label map of
     unit variance can reach. They are computed on finitely many levels, so they are lower bounds that grow to it: a
     non-zero is certain, a zero says that ``F_k`` vanishes at every level looked at.
 
     Args:
-        method: ``"rule"`` (polynomials only), ``"levels"``, or ``"auto"``: the rule where it applies.
+        link: anything that `iclab.links.make_link` takes.
+        max_degree: the last degree looked at, at most 40.
+        tolerance: as in `Exponent`.
+        method: ``"rule"`` (polynomials only), ``"levels"``, or ``"auto"``: the rule where it applies. The rule is 2 if
+            ``g`` is even up to a constant, else 1.
         num_levels: how many levels of ``g`` are looked at.
 
     Raises:
         InputError: for an unknown method, ``"rule"`` with a link that is no polynomial, or sizes out of range.
+
+    Reference: Damian, Pillaud-Vivien, Lee and Bruna 2024, arXiv 2403.05529; for polynomials arXiv 2510.12026.
     """
     check_integer("max_degree", max_degree, 1, _MAX_DEGREE)
     check_tolerance(tolerance)
@@ -70,10 +75,24 @@ def generative_exponent(
 
 
 def label_map_strengths(link: Link, max_degree: int, num_levels: int = _LEVELS) -> tuple[Array, Array, bool]:
-    """``sqrt(e_k)`` for ``k = 1 .. max_degree``, error estimates, and whether the level sets were resolved.
+    """Compute ``sqrt(e_k)`` for ``k = 1 .. max_degree`` from the level sets of a link.
 
     ``e_k`` is the sum over bins ``(t_{j-1}, t_j]`` of labels of ``(F_k(t_j) - F_k(t_{j-1}))^2 / P(bin)``, a lower bound
-    of ``E[(E[h_k|g])^2]`` by Jensen. The error covers rounding, not the gap of the bound.
+    of ``E[(E[h_k|g])^2]`` by Jensen.
+
+    Args:
+        link: ``g``.
+        max_degree: the last degree.
+        num_levels: how many levels are looked at, 8 to 4096; fewer are used where ``g`` turns often.
+
+    Returns:
+        Strengths ``(max_degree,)``, error estimates ``(max_degree,)``, and whether the level sets were resolved. An
+        error covers rounding, not the gap of the bound.
+
+    Raises:
+        InputError: for a number of levels out of range.
+
+    Reference: ``docs/theory/exponents.md``.
     """
     check_integer("num_levels", num_levels, 8, 4096)
     nodes, critical, resolved = monotone_nodes(link)

@@ -48,12 +48,23 @@ def optimal_gate(
     decay: bool = True,
     degree: int = 1,
 ) -> OptimalGate:
-    """The ``(rho, b)`` with the largest ``|alignment|`` on ``intrinsic_dim`` coordinates at context length N.
+    """Find the gate ``(rho, b)`` with the largest ``|alignment|`` at context length N.
 
     The alignment is the pooled one of `GateMoments.alignment`, which is not the error of any model. A grid over ``rho``
     in [0.05, 200] root mean squares of the label and ``b`` in [-25, 5], then Nelder-Mead from its best local maxima,
     within the same ranges. No sampling: every evaluation is exact. Ties are real: once ``b`` is so negative that the
     gate never saturates, it is an exponential tilt and ``b`` no longer matters.
+
+    Args:
+        link: anything that `iclab.links.make_link` takes.
+        num_examples: N, at least 1.
+        intrinsic_dim: coordinates on which the alignment is taken.
+        noise: ``tau`` of the two-point label noise.
+        decay: with ``False``, nothing is forgotten.
+        degree: of the block that is aligned, 1 or 2.
+
+    Raises:
+        InputError: for sizes or a degree out of range.
     """
     return optimal_gate_curve(link, [num_examples], intrinsic_dim, noise=noise, decay=decay, degree=degree)[0]
 
@@ -67,7 +78,15 @@ def optimal_gate_curve(
     decay: bool = True,
     degree: int = 1,
 ) -> list[OptimalGate]:
-    """`optimal_gate` at each context length; the grid's integrals are computed once for all of them."""
+    """Find the `optimal_gate` at each context length; the grid's integrals are computed once for all of them.
+
+    Args:
+        link, intrinsic_dim, noise, decay, degree: as in `optimal_gate`.
+        num_examples: context lengths, at least one.
+
+    Raises:
+        InputError: for no context length, and for sizes or a degree out of range.
+    """
     g = make_link(link)
     lengths = [check_integer("num_examples", n, 1) for n in num_examples]
     if not lengths:

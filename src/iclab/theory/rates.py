@@ -1,7 +1,7 @@
 """Context lengths that learners of Gaussian single-index tasks need, as published: one row a learner.
 
 Every entry reads ``base^Theta(exponent)``: the theorems fix the exponent up to constant factors (and the length up to
-logarithms), so rows compare how lengths scale; they are no sample sizes. Source: the comparison in arXiv 2510.12026.
+logarithms), so rows compare how lengths scale; they are no sample sizes. Reference: the comparison in arXiv 2510.12026.
 """
 
 from __future__ import annotations
@@ -45,11 +45,24 @@ class Rate:
     source: str
 
     def pretraining(self, ie: int | None, ge: int | None, degree: int | None) -> int | None:
-        """Exponent of d in the pretraining context; ``None`` without pretraining."""
+        """Return the exponent of d in the pretraining context.
+
+        Args:
+            ie: information exponent of the link; ``None`` where it is not known.
+            ge: generative exponent of the link; ``None`` where it is not known.
+            degree: degree of the link; ``None`` where it is no polynomial.
+
+        Returns:
+            The exponent; ``None`` without pretraining, and where the link's number is ``None``.
+        """
         return None if self.pretraining_context is None else self.pretraining_context.value(ie, ge, degree)
 
     def test(self, ie: int | None, ge: int | None, degree: int | None) -> int | None:
-        """Exponent of d or r (see ``test_context.base``) in the test context."""
+        """Return the exponent of d or r (see ``test_context.base``) in the test context.
+
+        Args:
+            ie, ge, degree: as in `pretraining`.
+        """
         return self.test_context.value(ie, ge, degree)
 
 
@@ -84,9 +97,17 @@ RATES = (
 
 
 def rates(link: LinkLike, ie: int | None = None, ge: int | None = None) -> list[dict[str, object]]:
-    """`RATES` evaluated for a link, one dictionary a learner, ready for JSON.
+    """Evaluate `RATES` for a link; exponents hold up to constant factors (see the module's text).
 
-    ``ie`` and ``ge`` are computed unless given. Exponents hold up to constant factors (see the module's text).
+    Args:
+        link: anything that `iclab.links.make_link` takes.
+        ie: information exponent; computed unless given.
+        ge: generative exponent; computed unless given.
+
+    Returns:
+        One dictionary a learner, ready for JSON.
+
+    Reference: the comparison in arXiv 2510.12026.
     """
     link = make_link(link)
     ie = information_exponent(link).value if ie is None else ie

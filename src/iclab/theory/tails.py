@@ -13,12 +13,12 @@ from iclab.theory.gate_moments import GateMoments
 
 
 def tail_ratio(moments: GateMoments, dim: int, degree: int = 1) -> float:
-    """``sum_j E|v_j|^4 / (E|S_k|^2)^2``, where ``v_j`` is what example j contributes to the degree-k block ``S_k``.
+    """Compute ``sum_j E|v_j|^4 / (E|S_k|^2)^2``, where ``v_j`` is what example j adds to the degree-k block ``S_k``.
 
     It is the part of ``E|S_k|^4 / (E|S_k|^2)^2`` that single examples make, all of it at N = 1, and so about the
     relative variance of ``|S_k|^2`` where labels are heavy-tailed. A mean of ``|S_k|^2`` over P prompts then has a
     relative standard error of ``sqrt(tail_ratio / P)``; where that is not small, the sample lacks the prompts that
-    carry the energy, and no resampling of it can know. Derived in docs/theory/gate_moments.md.
+    carry the energy, and no resampling of it can know.
 
     Args:
         moments: of the gate and the link, at some N.
@@ -31,6 +31,8 @@ def tail_ratio(moments: GateMoments, dim: int, degree: int = 1) -> float:
 
     Raises:
         InputError: for another degree, or where the second moments do not exist.
+
+    Reference: ``docs/theory/gate_moments.md``.
     """
     if degree not in (1, 2):
         raise InputError(f"degree is {degree}; expected 1 or 2")

@@ -45,11 +45,11 @@ class LabelWeight:
             raise InputError(f"retention is {self.retention}; expected a number in (0, 1]")
 
     def gain(self, y: np.ndarray) -> np.ndarray:
-        """``s(y) / s(0)``."""
+        """Return ``s(y) / s(0)``, the shape of ``y``."""
         return np.exp(self.log_gain(y))
 
     def log_gain(self, y: np.ndarray) -> np.ndarray:
-        """``log(s(y) / s(0))``."""
+        """Return ``log(s(y) / s(0))``, the shape of ``y``."""
         match self.gate:
             case "mamba" | "no_decay":
                 return log_expit(y / self.rho + self.b) - log_expit(self.b)
@@ -59,7 +59,7 @@ class LabelWeight:
                 return np.zeros_like(y)
 
     def forgetting(self, y: np.ndarray) -> np.ndarray:
-        """``f(y)``: the fraction of the state that an example with label ``y`` erases."""
+        """Return ``f(y)``, the fraction of the state that an example with label ``y`` erases."""
         match self.gate:
             case "mamba":
                 return expit(y / self.rho + self.b)

@@ -34,7 +34,7 @@ class Attention:
         return self.scores * self.gates
 
     def queries(self, start: int) -> Attention:
-        """Of the readers number ``start`` and later alone."""
+        """Return the attention of the readers number ``start`` and later alone."""
         return Attention(self.scores[:, :, start:], self.log_gates[:, :, start:])
 
     @staticmethod

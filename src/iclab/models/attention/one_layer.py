@@ -114,7 +114,7 @@ class GatedLinearAttention(OneLayerAttention):
         return "one-layer Mamba (gated linear attention)" if self.gated else "one-layer linear Transformer"
 
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving."""
+        """Return the constructor's arguments, for saving."""
         return {**super().settings(), "gated": self.gated}
 
 

@@ -11,10 +11,17 @@ from iclab.prompts import Prompts
 
 @torch.no_grad()
 def recurrent_outputs(model: GatedLinearAttention, prompts: Prompts) -> Tensor:
-    """``(B, Q)``: the outputs of ``model``, by stepping through the tokens; equal to ``model(prompts)``.
+    """Compute the outputs of ``model`` by stepping through the tokens; they equal ``model(prompts)``.
 
     With ``s_i = sigmoid(w'p_i)``: ``S <- (1 - s_i) S + s_i y_i W_B p_i``, then ``F = (1 - sigmoid(w'q)) S' W_C q``.
     Without gates both factors are one. Cost O(N m d) a prompt, memory O(m).
+
+    Args:
+        model: of one layer.
+        prompts: B prompts with Q queries.
+
+    Returns:
+        ``(B, Q)``.
     """
     context, queries = model.tokens(prompts)
     state = context.new_zeros(len(context), model.state_size)

@@ -92,7 +92,7 @@ class AttentionStack(TokenModel):
         return f"{NAMES[self.mixer]}, {self.depth} layer{'s' if self.depth > 1 else ''}"
 
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving."""
+        """Return the constructor's arguments, for saving."""
         return {
             "ambient_dim": self.ambient_dim,
             "mixer": self.mixer,
@@ -102,7 +102,14 @@ class AttentionStack(TokenModel):
         }
 
     def read(self, context: Tensor, queries: Tensor, after: Tensor | None) -> tuple[Tensor, Attention]:
-        """One pass over the context with the queries behind it; the last layer reads for the queries alone."""
+        """Pass once over the context with the queries behind it; the last layer reads for the queries alone.
+
+        Args:
+            context, queries, after: as in `TokenModel.read`.
+
+        Returns:
+            As `TokenModel.read`.
+        """
         length = context.shape[1]
         stream = torch.cat([context, queries], 1)
         behind = torch.full(queries.shape[1:2], length, device=context.device) if after is None else after
@@ -118,11 +125,18 @@ class AttentionStack(TokenModel):
         return queries[..., -1] + read, Attention.stack([*seen, attention])
 
     def cache_entries(self) -> Entries:
-        """As in `TokenModel`."""
+        """Describe what `chunk` carries for each layer, as `TokenModel.cache_entries`."""
         return [(layer.mixer.cache_entry(_TOKENS),) for layer in self._layers()]
 
     def read_chunk(self, context: Tensor, readers: Tensor, after: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """As `read`, with the tokens of the chunk reading those of earlier chunks too."""
+        """Pass over a chunk as `read` does, with its tokens reading those of earlier chunks too.
+
+        Args:
+            context, readers, after, cache: as in `TokenModel.read_chunk`.
+
+        Returns:
+            As `TokenModel.read_chunk`.
+        """
         length = context.shape[1]
         stream = torch.cat([context, readers], 1)
         positions = torch.cat([torch.arange(length, device=context.device), after])

@@ -38,25 +38,41 @@ class TokenModel(nn.Module, ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving."""
+        """Return the constructor's arguments, for saving."""
 
     @abstractmethod
     def read(self, context: Tensor, queries: Tensor, after: Tensor | None) -> tuple[Tensor, Attention]:
-        """Tokens ``context (B, N, D)`` and ``queries (B, R, D)`` -> outputs ``(B, R)`` and what they rest on.
+        """Answer queries from the tokens of the context.
 
-        Query r sees the first ``after[r]`` tokens of the context, or all of them for ``None``.
+        Args:
+            context: tokens ``(B, N, D)``.
+            queries: tokens ``(B, R, D)``.
+            after: query r sees the first ``after[r]`` tokens of the context, or all of them for ``None``.
+
+        Returns:
+            Outputs ``(B, R)`` and the `Attention` that they rest on.
         """
 
     @abstractmethod
     def cache_entries(self) -> Entries:
-        """What `chunk` carries for each layer."""
+        """Describe what `chunk` carries for each layer."""
 
     @abstractmethod
     def read_chunk(self, context: Tensor, readers: Tensor, after: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """`read` behind the chunks that left ``cache``: outputs ``(B, R)``, and the cache behind this chunk."""
+        """Answer queries as `read` does, behind the chunks that left ``cache``.
+
+        Args:
+            context: tokens ``(B, N, D)`` of this chunk.
+            readers: tokens ``(B, R, D)``.
+            after: reader r sees the first ``after[r]`` tokens of this chunk, and all of those before it.
+            cache: what the chunk before returned.
+
+        Returns:
+            Outputs ``(B, R)``, and the cache behind this chunk.
+        """
 
     def chunk(self, prompts: Prompts, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        """The next examples of B prompts, and queries behind them, as `iclab.models.InContextModel.chunk`.
+        """Read the next examples of B prompts, and answer queries behind them, as `iclab.models.InContextModel.chunk`.
 
         Args:
             prompts: N more examples of each prompt and Q queries; both may be 0.
@@ -79,11 +95,11 @@ class TokenModel(nn.Module, ABC):
         return self.read_chunk(context, query_tokens("concatenated", self._cast(prompts.inputs)), after, cache)
 
     def gate_parameters(self) -> list[nn.Parameter]:
-        """Weights inside gates, which training may give a step size of their own."""
+        """Return the weights inside gates, which training may give a step size of their own."""
         return [parameter for name, parameter in self.named_parameters() if name.rpartition(".")[2] == "w"]
 
     def num_parameters(self) -> int:
-        """Numbers in all parameters."""
+        """Count the numbers in all parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property
@@ -98,22 +114,41 @@ class TokenModel(nn.Module, ABC):
     def forward(self, prompts: Prompts, return_attention: Literal[True]) -> tuple[Tensor, Attention]: ...
 
     def forward(self, prompts: Prompts, return_attention: bool = False) -> Tensor | tuple[Tensor, Attention]:
-        """``(B, Q)``: outputs at the queries, with gradients; with ``return_attention`` also the `Attention`."""
+        """Compute the outputs at the queries, with gradients.
+
+        Args:
+            prompts: N examples and Q queries of each of B prompts.
+            return_attention: also return the `Attention`.
+
+        Returns:
+            ``(B, Q)``; with ``return_attention`` also the `Attention`.
+
+        Raises:
+            InputError: for prompts of another dimension.
+        """
         outputs, attention = self.read(*self.tokens(prompts), None)
         return (outputs, attention) if return_attention else outputs
 
     def queries(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: as `forward`."""
+        """Answer the queries as `forward` does, ``(B, Q)``."""
         return self.read(*self.tokens(prompts), None)[0]
 
     def prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k answers the input of example k from the k examples before it, with gradients."""
+        """Answer the input of each example from the examples before it, with gradients.
+
+        Returns:
+            ``(B, N)``, where column k answers the input of example k from the k examples before it.
+        """
         context, _ = self.tokens(prompts)
         inputs = query_tokens("concatenated", self._cast(prompts.examples))
         return self.read(context, inputs, torch.arange(prompts.num_examples, device=context.device))[0]
 
     def tokens(self, prompts: Prompts) -> tuple[Tensor, Tensor]:
-        """The context ``(B, N, D)`` and the queries ``(B, Q, D)``, in the model's dtype."""
+        """Return the tokens of the context ``(B, N, D)`` and of the queries ``(B, Q, D)``, in the model's dtype.
+
+        Raises:
+            InputError: for prompts of another dimension.
+        """
         if prompts.ambient_dim != self.ambient_dim:
             raise InputError(
                 f"the prompts have dimension {prompts.ambient_dim}; this model was built for {self.ambient_dim}"
@@ -123,12 +158,24 @@ class TokenModel(nn.Module, ABC):
 
     @torch.no_grad()
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: outputs at the queries, in the dtype of the prompts."""
+        """Predict at the queries, ``(B, Q)`` in the dtype of the prompts; no gradients.
+
+        Raises:
+            InputError: for numbers that are not finite in prompts, weights or outputs, and memory that does not
+                suffice.
+        """
         return self._in_pieces(prompts, prompts.num_queries, self.queries)
 
     @torch.no_grad()
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k predicts example k from the k examples before it."""
+        """Predict each example from those before it; no gradients.
+
+        Returns:
+            ``(B, N)`` in the dtype of the prompts, where column k predicts example k from the k examples before it.
+
+        Raises:
+            InputError: as `predict`.
+        """
         return self._in_pieces(prompts, prompts.num_examples, self.prefixes)
 
     def _in_pieces(self, prompts: Prompts, asked: int, answer: Callable[[Prompts], Tensor]) -> Tensor:

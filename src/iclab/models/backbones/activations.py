@@ -1,6 +1,6 @@
 """Activation functions by the names that Hugging Face transformers gives them: those without weights of their own.
 
-Source: ``transformers.activations.ACT2FN``, where ``prelu`` and ``xielu`` alone have weights.
+Reference: ``transformers.activations.ACT2FN``, where ``prelu`` and ``xielu`` alone have weights.
 """
 
 from __future__ import annotations

@@ -57,10 +57,19 @@ def branching(backbone: nn.Module) -> BranchingBackbone | None:
 def branch_by_repetition(
     backbone: Callable[[Tensor], Tensor], context: Tensor, queries: Tensor, after: Sequence[int]
 ) -> Tensor:
-    """``(B, Q, M)``: the branches of any causal backbone, by running the context again for each of them.
+    """Answer the branches of any causal backbone, by running the context again for each of them.
 
-    Costs Q passes over up to L + 1 tokens, batched over branches of one place. The reference for ``branch``, and what a
-    backbone without it gets.
+    Costs Q passes over up to L + 1 tokens, batched over branches of one position. The reference for ``branch``, and
+    what a backbone without it gets.
+
+    Args:
+        backbone: maps ``(B, L, M)`` to ``(B, L, M)`` causally.
+        context: tokens ``(B, L, M)``.
+        queries: tokens ``(B, Q, M)``.
+        after: query q follows the first ``after[q]`` tokens of the context.
+
+    Returns:
+        ``(B, Q, M)``, the outputs at the queries.
     """
     outputs: list[Tensor | None] = [None] * len(after)
     for place in sorted(set(after)):

@@ -119,8 +119,11 @@ class GPT2(ChunkedBackbone):
         return self.max_positions if self.positions == "learned" else None
 
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving. Options of later versions are in it where they are not at their
-        defaults, so that a description from before equals one that leaves them alone."""
+        """Return the constructor's arguments, for saving.
+
+        Options of later versions are in it where they are not at their defaults, so that a description from before
+        equals one that leaves them alone.
+        """
         options = {
             "inner_width": (self.inner_width, 4 * self.width),
             "activation": (self.activation, "gelu_new"),
@@ -139,7 +142,11 @@ class GPT2(ChunkedBackbone):
         }
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(B, L, M) -> (B, L, M)``; output t depends on tokens up to t."""
+        """Map tokens ``(B, L, M)`` to outputs ``(B, L, M)``; output t depends on tokens up to t.
+
+        Raises:
+            InputError: for tokens of another shape, and more of them than there are positions.
+        """
         check_tokens(x, self.width)
         check_length(x.shape[1], self.max_length)
         x, turn = self._place(x, torch.arange(x.shape[1], device=x.device))
@@ -148,12 +155,15 @@ class GPT2(ChunkedBackbone):
         return self.ln_f(x)
 
     def cache_entries(self) -> Entries:
-        """For each layer keys and values ``(B, H, L, M/H)``, in the dtype of the weights under autocast too."""
+        """Describe what each layer carries: keys and values ``(B, H, L, M/H)``.
+
+        They are in the dtype of the weights under autocast too.
+        """
         entry = Entry((self.heads, None, self.head_size), self.ln_f.weight.dtype)
         return [(entry, entry)] * self.depth
 
     def last_norm(self) -> nn.Module:
-        """``ln_f``."""
+        """Return ``ln_f``."""
         return self.ln_f
 
     def _chunk(self, x: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:

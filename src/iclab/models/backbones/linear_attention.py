@@ -67,7 +67,7 @@ class LinearAttention(ResidualStack):
         return "linear attention ({depth} layers, width {width}, state {state_size})".format(**self._settings)
 
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving."""
+        """Return the constructor's arguments, for saving."""
         return dict(self._settings)
 
 

@@ -99,5 +99,5 @@ class Mamba(ResidualStack):
         return f"Mamba ({self.depth} layers, width {self.width}, state {self.mixer.state_size}{frozen})"
 
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving."""
+        """Return the constructor's arguments, for saving."""
         return {"width": self.width, "depth": self.depth, "norm_eps": self.norm_eps, **self.mixer.asdict()}

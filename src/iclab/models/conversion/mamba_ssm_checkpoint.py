@@ -1,6 +1,6 @@
 """Checkpoints of Mamba's authors (package ``mamba_ssm``): a folder with ``config.json`` and safetensors weights.
 
-Source: https://github.com/state-spaces/mamba, ``MambaLMHeadModel.save_pretrained``, whose names are those of
+Reference: https://github.com/state-spaces/mamba, ``MambaLMHeadModel.save_pretrained``, whose names are those of
 transformers behind ``backbone.``.
 """
 
@@ -48,7 +48,7 @@ _CONVERT = (
 
 
 def load_mamba_ssm(folder: Path | str) -> Mamba:
-    """The layers of a checkpoint of Mamba's authors, such as ``state-spaces/mamba-130m``, as a backbone.
+    """Load the layers of a checkpoint of Mamba's authors, such as ``state-spaces/mamba-130m``, as a backbone.
 
     The table of token embeddings and the head stay in the file, as our backbones read vectors. Every weight keeps its
     dtype. ``pytorch_model.bin`` is a pickle and is not opened; the message says how to turn it into safetensors.

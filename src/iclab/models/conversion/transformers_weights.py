@@ -23,7 +23,7 @@ _EMBEDDINGS = ("embeddings.weight", "wte.weight")
 
 
 def from_transformers(module: Any) -> Mamba | GPT2:
-    """Our backbone with a copy of the weights of a ``MambaModel``, ``FalconMambaModel`` or ``GPT2Model``.
+    """Copy the weights of a ``MambaModel``, ``FalconMambaModel`` or ``GPT2Model`` into our backbone.
 
     A model with a head on one of these gives the backbone under it. Dtypes, devices and shared weights are those of
     ``module``. Dropout is left out: ours has none. docs/models.md lists all settings.
@@ -55,7 +55,7 @@ def from_transformers(module: Any) -> Mamba | GPT2:
 
 
 def to_transformers(backbone: nn.Module) -> Any:
-    """A ``MambaModel``, ``FalconMambaModel`` or ``GPT2Model`` with a copy of the weights, in evaluation mode.
+    """Copy the weights into a ``MambaModel``, ``FalconMambaModel`` or ``GPT2Model``, in evaluation mode.
 
     Dtypes, devices and shared weights are those of ``backbone``. Feed it ``inputs_embeds``: its vocabulary has one
     word. GPT-2 without positions gets a table of zeros.

@@ -15,14 +15,31 @@ EMBEDDINGS = ("hermite2", "identity")
 
 
 def embedding_dim(embedding: str, ambient_dim: int) -> int:
-    """D: ``1 + d + d(d+1)/2`` for ``hermite2``, d for ``identity``."""
+    """Return D: ``1 + d + d(d+1)/2`` for ``hermite2``, d for ``identity``.
+
+    Args:
+        embedding: one of `EMBEDDINGS`.
+        ambient_dim: d.
+
+    Raises:
+        InputError: for another embedding.
+    """
     if embedding not in EMBEDDINGS:
         raise InputError(f"the embedding is {embedding!r}; expected one of {', '.join(EMBEDDINGS)}")
     return ambient_dim if embedding == "identity" else 1 + ambient_dim + ambient_dim * (ambient_dim + 1) // 2
 
 
 def embed(x: Tensor, embedding: str = "hermite2") -> Tensor:
-    """``(..., d) -> (..., D)``. Memory O(d^2) a token: for tests and for reading beside the paper."""
+    """Map inputs ``(..., d)`` to embeddings ``phi(x)``, ``(..., D)``.
+
+    Memory O(d^2) a token: for tests and for reading beside the paper.
+
+    Args:
+        x: inputs ``(..., d)``.
+        embedding: one of `EMBEDDINGS`.
+
+    Reference: arXiv 2510.12026.
+    """
     if embedding == "identity":
         return x
     rows, columns = pair_indices(x.shape[-1])
@@ -37,7 +54,15 @@ def pair_indices(ambient_dim: int) -> tuple[Tensor, Tensor]:
 
 
 def block_degrees(embedding: str, ambient_dim: int) -> Tensor:
-    """``(D,)``: the Hermite degree of each coordinate."""
+    """Return the Hermite degree of each coordinate of the embedding.
+
+    Args:
+        embedding: one of `EMBEDDINGS`.
+        ambient_dim: d.
+
+    Returns:
+        ``(D,)``, int64.
+    """
     if embedding == "identity":
         return torch.ones(ambient_dim, dtype=torch.int64)
     counts = torch.tensor([1, ambient_dim, ambient_dim * (ambient_dim + 1) // 2])
@@ -45,7 +70,16 @@ def block_degrees(embedding: str, ambient_dim: int) -> Tensor:
 
 
 def in_support(embedding: str, ambient_dim: int, support: tuple[int, ...]) -> Tensor:
-    """``(D,)`` booleans: coordinates that depend on the support alone (the constant is not one of them)."""
+    """Mark the coordinates of the embedding that depend on the support alone (the constant is not one of them).
+
+    Args:
+        embedding: one of `EMBEDDINGS`.
+        ambient_dim: d.
+        support: indices of inputs.
+
+    Returns:
+        ``(D,)``, bool.
+    """
     inside = torch.zeros(ambient_dim, dtype=torch.bool)
     inside[list(support)] = True
     if embedding == "identity":

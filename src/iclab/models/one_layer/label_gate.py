@@ -41,7 +41,7 @@ class LabelGate:
             raise InputError(f"b is {self.b!r}; expected a finite number between -10000 and 10000")
 
     def log_gain(self, labels: Tensor) -> Tensor:
-        """``log(s(y)/s(0))``, the shape of ``labels``.
+        """Return ``log(s(y)/s(0))``, the shape of ``labels``.
 
         Raises:
             InputError: when a weight leaves the range of floating point: large labels with the gate ``exp``, or with a
@@ -72,7 +72,7 @@ class LabelGate:
         return self.b >= -_LARGEST_LOG / 2
 
     def log_keep(self, labels: Tensor) -> Tensor:
-        """``log(1 - f(y))``: what an example leaves of the state before it; the shape of ``labels``."""
+        """Return ``log(1 - f(y))``, what an example leaves of the state before it; the shape of ``labels``."""
         return logsigmoid(-(labels / self.rho + self.b)) if self.gate == "mamba" else torch.zeros_like(labels)
 
     @lru_cache(maxsize=8)  # noqa: B019 - a frozen value with two or three dtypes
@@ -86,7 +86,7 @@ class LabelGate:
         return float(logsigmoid(torch.tensor(-self.b, dtype=torch.float64))) if self.gate == "mamba" else 0.0
 
     def log_weights(self, labels: Tensor) -> Tensor:
-        """``log(G_j / s(0))`` at the query after the last example, the shape of ``labels (..., N)``."""
+        """Return ``log(G_j / s(0))`` at the query after the last example, the shape of ``labels (..., N)``."""
         if self._compiles(labels):
             return self._compiled(labels, weighted=False)
         gain = self.log_gain(labels)
@@ -95,7 +95,7 @@ class LabelGate:
         return log_weights(gain, self.log_keep(labels)).add_(self.log_query())
 
     def weighted_labels(self, labels: Tensor) -> Tensor:
-        """``G_j y_j / (s(0) N)``: what each example adds to the state at the query, the shape of ``labels``."""
+        """Return ``G_j y_j / (s(0) N)``, what each example adds to the state at the query; the shape of ``labels``."""
         if self._compiles(labels):
             return self._compiled(labels, weighted=True)
         return torch.exp(self.log_weights(labels)) * labels / max(labels.shape[-1], 1)

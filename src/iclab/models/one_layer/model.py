@@ -99,7 +99,7 @@ class OneLayerMamba(nn.Module):
         return f"one-layer Mamba ({text}, {self.embedding}{clip})"
 
     def settings(self) -> dict[str, object]:
-        """The constructor's arguments, for saving."""
+        """Return the constructor's arguments, for saving."""
         return {
             "ambient_dim": self.ambient_dim,
             "width": self.width,
@@ -119,14 +119,17 @@ class OneLayerMamba(nn.Module):
         self.a1.copy_(2 * biases - 1)
 
     def gates(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: ``log(G_j / s(0))`` of every example, as the query sees it. Logs, since weights underflow."""
+        """Return ``log(G_j / s(0))`` of every example as the query sees it, ``(B, N)``.
+
+        Logs, since weights underflow.
+        """
         return self.label_gate.log_weights(self._labels(prompts))
 
     def features(self, prompts: Prompts) -> StateBlocks:
-        """The state ``S`` of each prompt, by degree. Cost O(N d^2), memory O(d^2) a prompt; prompts share the threads.
+        """Compute the state ``S`` of each prompt, by degree.
 
-        By the compiled core where it serves, else by products of matrices, a few prompts at a time: their weighted
-        inputs then stay in a core's cache.
+        Cost O(N d^2), memory O(d^2) a prompt; prompts share the threads. The compiled core does it where it serves,
+        else products of matrices, a few prompts at a time: their weighted inputs then stay in a core's cache.
         """
         self._check_dimension(prompts)
         x, c = prompts.examples, self.label_gate.weighted_labels(self._labels(prompts))
@@ -157,7 +160,15 @@ class OneLayerMamba(nn.Module):
         return StateBlocks(degree0, weighted.sum(1), second.mul_(2**-0.5))
 
     def read(self, state: StateBlocks, queries: Tensor) -> Tensor:
-        """``(B, Q)``: ``M/N = <S, gamma * phi(x)>`` at queries ``(B, Q, d)``, in units of ``s(0)``."""
+        """Read the state at queries: ``M/N = <S, gamma * phi(x)>``.
+
+        Args:
+            state: of B prompts, from `features`.
+            queries: ``(B, Q, d)``.
+
+        Returns:
+            ``(B, Q)``, in units of ``s(0)``.
+        """
         gamma0, gamma1, gamma2 = self.gamma_blocks()
         value = torch.einsum("bqd,bd->bq", queries, state.degree1 * gamma1)
         if self.embedding == "identity":
@@ -168,7 +179,7 @@ class OneLayerMamba(nn.Module):
         return value + quadratic + (state.degree0 * gamma0 - trace)[:, None]
 
     def gamma_blocks(self) -> tuple[Tensor, Tensor, Tensor]:
-        """``gamma`` as a scalar, a vector ``(d,)`` and a symmetric matrix ``(d, d)``."""
+        """Return ``gamma`` as a scalar, a vector ``(d,)`` and a symmetric matrix ``(d, d)``."""
         d = self.ambient_dim
         if self.embedding == "identity":
             return self.gamma.new_zeros(()), self.gamma, self.gamma.new_zeros(0, 0)
@@ -178,28 +189,32 @@ class OneLayerMamba(nn.Module):
         return self.gamma[0], self.gamma[1 : 1 + d], upper + upper.T + torch.diag(self.gamma[1 + d : 1 + 2 * d])
 
     def head(self, m: Tensor) -> Tensor:
-        """``f(m) = sum_k a2_k relu(v_k m/scale + a1_k)``, elementwise."""
+        """Compute ``f(m) = sum_k a2_k relu(v_k m/scale + a1_k)``, elementwise."""
         return self.head_features(m) @ self.a2
 
     def head_features(self, m: Tensor) -> Tensor:
-        """``(..., M)``: the ReLU features ``relu(v_k m/scale + a1_k)``."""
+        """Compute the ReLU features ``relu(v_k m/scale + a1_k)``, ``(..., M)``."""
         return torch.relu((m / self.scale)[..., None] * self.v + self.a1)
 
     def forward(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: outputs at the queries, with gradients."""
+        """Compute the outputs at the queries, ``(B, Q)``, with gradients."""
         self._check(prompts)
         m = self.read(self.features(prompts), prompts.queries.to(self.gamma))
         return self.head(self._check_range(m, prompts))
 
     @torch.no_grad()
     def predict(self, prompts: Prompts) -> Tensor:
-        """``(B, Q)``: predictions at the queries, in the dtype of the prompts."""
+        """Predict at the queries, ``(B, Q)`` in the dtype of the prompts; no gradients."""
         parts = [self.forward(prompts[i : i + 64]) for i in range(0, max(prompts.batch_size, 1), 64)]
         return self._check_range(torch.cat(parts).to(prompts.inputs.dtype), prompts)
 
     @torch.no_grad()
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
-        """``(B, N)``: column k predicts example k from the k examples before it; one pass over the prompt."""
+        """Predict each example from those before it, in one pass over the prompt; no gradients.
+
+        Returns:
+            ``(B, N)`` in the dtype of the prompts, where column k predicts example k from the k examples before it.
+        """
         self._check(prompts)
         gamma, labels, x = self.gamma_blocks(), self._labels(prompts), prompts.examples.to(self.gamma)
         parts = []
@@ -209,13 +224,13 @@ class OneLayerMamba(nn.Module):
         return self._check_range(torch.cat(parts).to(prompts.inputs.dtype), prompts)
 
     def cache_entries(self) -> Entries:
-        """What `chunk` carries in its one layer: a `Carry`."""
+        """Describe what `chunk` carries in its one layer: a `Carry`."""
         d = self.ambient_dim
         shapes = (), (d,), (0 if self.embedding == "identity" else d * d,), ()
         return [tuple(Entry(shape, self.gamma.dtype) for shape in shapes)]
 
     def chunk(self, prompts: Prompts, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        """The next examples of B prompts, and queries behind them, as `iclab.models.InContextModel.chunk`.
+        """Read the next examples of B prompts, and answer queries behind them, as `iclab.models.InContextModel.chunk`.
 
         Args:
             prompts: N more examples of each prompt and Q queries; both may be 0.

@@ -17,9 +17,14 @@ from iclab.prompts import Prompts
 
 @torch.no_grad()
 def recurrent_read(model: OneLayerMamba, prompts: Prompts) -> Tensor:
-    """``(B, Q)``: ``M/N`` in units of ``s(0)``, by stepping through the tokens.
+    """Compute ``M/N`` by stepping through the tokens; it equals ``model.read(features, queries)``.
 
-    Equals ``model.read(features, queries)``.
+    Args:
+        model: whose gate and ``gamma`` are used.
+        prompts: B prompts with Q queries.
+
+    Returns:
+        ``(B, Q)``, in units of ``s(0)``.
     """
     gate = model.label_gate
     labels = model._labels(prompts)

@@ -51,7 +51,7 @@ def causal_conv(
     return_last_state: bool = False,
     backend: str = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """A convolution over the last ``K`` tokens, each channel by itself: ``y_t = silu(bias + sum_k w_k x_{t-K+1+k})``.
+    """Convolve over the last ``K`` tokens, each channel by itself: ``y_t = silu(bias + sum_k w_k x_{t-K+1+k})``.
 
     Args:
         x: inputs ``(B, L, D)``.
@@ -68,7 +68,7 @@ def causal_conv(
     Raises:
         InputError: shapes that disagree, or a backend that is missing.
 
-    Source: Gu and Dao 2023, section 3.4; the arrangement of taps is that of ``torch.nn.functional.conv1d``.
+    Reference: Gu and Dao 2023, section 3.4; the arrangement of taps is that of ``torch.nn.functional.conv1d``.
     """
     check_convolution(x, weight, bias, initial_state, activation)
     length, before = x.shape[1], weight.shape[1] - 1

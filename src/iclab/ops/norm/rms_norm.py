@@ -24,7 +24,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         weight: ``(W,)``.
         eps: added to the mean square.
 
-    Source: arXiv 1910.07467.
+    Reference: arXiv 1910.07467.
     """
     if _fuses(x, weight):
         return call("rms_norm", x, weight, eps)[0]

@@ -77,7 +77,7 @@ def selective_scan(
     backend: str = "auto",
     check_finite: bool = False,
 ) -> Any:
-    """The selective state space recurrence of Mamba over ``L`` tokens.
+    """Run the selective state space recurrence of Mamba over ``L`` tokens.
 
     ``h_t = exp(delta_t A) h_{t-1} + Bbar_t u_t`` and ``y_t = (C_t . h_t + D u_t) silu(z_t)``, for each channel with its
     own state of ``S`` numbers; without ``D`` or ``z`` that term or factor is left out. ``delta`` is taken as it is, or
@@ -108,7 +108,7 @@ def selective_scan(
         InputError: shapes that disagree, an entry of ``A`` >= 0, a number that is not finite (if looked for), or a
             backend that is missing; memory that does not suffice.
 
-    Source: Gu and Dao 2023, Algorithm 2 and equation (4); ``docs/scan.md``.
+    Reference: Gu and Dao 2023, Algorithm 2 and equation (4); ``docs/scan.md``.
     """
     given = ScanInputs(u, delta, A, B, C, D, delta_bias, z, initial_state)
     check_scan(given, discretisation)

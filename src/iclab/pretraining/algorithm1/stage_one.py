@@ -52,7 +52,20 @@ def gamma_gradient(
     *,
     num_queries: int = 1,
 ) -> GammaGradient:
-    """Mean gradient of the squared loss in ``gamma`` at the model's present weights, over ``num_tasks`` fresh tasks."""
+    """Compute the mean gradient of the squared loss in ``gamma`` at the model's present weights, over fresh tasks.
+
+    Args:
+        model: left as it is.
+        prompts: the task distribution.
+        stream: of the tasks.
+        num_tasks: prompts to average over.
+        num_examples, num_queries: N and Q of each prompt, at least 1.
+
+    Raises:
+        InputError: for sizes out of range.
+
+    Reference: Stage I of Algorithm 1, arXiv 2510.12026.
+    """
 
     def one_group(group: int) -> Tensor:
         parts = []

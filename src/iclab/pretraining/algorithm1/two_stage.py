@@ -70,6 +70,9 @@ def two_stage(
 ) -> tuple[OneLayerMamba, TwoStageRecord]:
     """Pretrain ``model`` in place by Algorithm 1 and return it with a record.
 
+    The step uses ``lambda1 = 1/eta``, with which ``gamma(0)`` cancels and ``gamma* = -eta * gradient``; ``eta`` only
+    sets a scale that the head's scale undoes, so ``gamma*`` is normalised to a largest entry of one.
+
     Args:
         model: its gate, embedding and width stay; ``gamma``, the head and the scale are set.
         prompts: the task distribution.
@@ -77,11 +80,10 @@ def two_stage(
         stream: of all randomness; the roles are ``stage1``, ``stage2``, ``head0``, ``head`` and ``probe``.
         changes: fields of `TwoStageSettings`, in place of ``settings`` or over them.
 
-    The step uses ``lambda1 = 1/eta``, with which ``gamma(0)`` cancels and ``gamma* = -eta * gradient``; ``eta`` only
-    sets a scale that the head's scale undoes, so ``gamma*`` is normalised to a largest entry of one.
-
     Raises:
         InputError: for sizes out of range or a Stage I gradient that is zero or not finite.
+
+    Reference: Algorithm 1 of arXiv 2510.12026.
     """
     check_one_layer(model)
     check_distribution(prompts)
@@ -130,7 +132,16 @@ def two_stage(
 
 @torch.no_grad()
 def set_gamma(model: OneLayerMamba, direction: Tensor, degrees: Sequence[int] = (0, 1, 2)) -> None:
-    """``gamma = -direction`` on the Hermite ``degrees``, zero elsewhere, scaled to a largest entry of one."""
+    """Set ``gamma = -direction`` on the Hermite ``degrees``, zero elsewhere, scaled to a largest entry of one.
+
+    Args:
+        model: its ``gamma`` is set in place.
+        direction: ``(D,)``, such as the mean of `gamma_gradient`.
+        degrees: those that are kept.
+
+    Raises:
+        InputError: for unknown degrees, and a direction that is zero or not finite on them.
+    """
     _check_degrees(degrees)
     degree = block_degrees(model.embedding, model.ambient_dim)
     kept = torch.isin(degree, torch.tensor(list(degrees)))
@@ -148,7 +159,21 @@ def set_gamma(model: OneLayerMamba, direction: Tensor, degrees: Sequence[int] = 
 def start_gamma(
     model: OneLayerMamba, prompts: PromptDistribution, stream: Stream, num_examples: int, start_scale: float
 ) -> float:
-    """Draw the Stage I head and set a constant ``gamma(0)`` by ``start_scale`` (see `two_stage`); return its value."""
+    """Draw the Stage I head and set a constant ``gamma(0)`` by ``start_scale`` (see `two_stage`).
+
+    Args:
+        model: its ``gamma``, head and scale are set in place.
+        prompts: the task distribution.
+        stream: the head is drawn from its role ``head0``, and the tasks that set the size from ``probe``.
+        num_examples: N of these tasks.
+        start_scale: as in `TwoStageSettings`.
+
+    Returns:
+        The value of ``gamma(0)``.
+
+    Raises:
+        InputError: where the state is zero on every task.
+    """
     check_one_layer(model)
     check_distribution(prompts)
     check_stream(stream)

@@ -29,9 +29,21 @@ ANALYTIC = (GatedLinearAttention, SoftmaxAttention)
 def hinge_gradient(
     model: GatedLinearAttention | SoftmaxAttention, prompts: Prompts
 ) -> tuple[Tensor, dict[nn.Parameter, Tensor]]:
-    """``F (B, Q)`` and the gradient of the mean hinge loss over prompts and queries in each parameter.
+    """Compute the outputs and the gradient of the mean hinge loss over prompts and queries.
 
     The slope at the kink ``zF = 1`` is taken as zero.
+
+    Args:
+        model: of one layer.
+        prompts: with labels z of the queries.
+
+    Returns:
+        ``F (B, Q)``, and the gradient in each parameter.
+
+    Raises:
+        InputError: for prompts of another dimension.
+
+    Reference: derived from arXiv 2510.00399; the formulas stand at the top of this module.
     """
     context, queries = model.tokens(prompts)
     labels, mixer = context[..., -1], model.mixer

@@ -45,7 +45,12 @@ class HingeWindow:
 
     @staticmethod
     def measure(step: int, margins: Tensor) -> HingeWindow:
-        """From the margins ``zF``, ``(prompts, Q)``, of a window that ends with ``step``."""
+        """Summarise the prompts of a window.
+
+        Args:
+            step: the last one of the window.
+            margins: ``zF``, ``(prompts, Q)``.
+        """
         margins = margins.double()
         losses = (1 - margins).clamp(min=0).mean(1)
         count = len(losses)
@@ -77,11 +82,11 @@ class HingeRecord(Record):
         return self.windows[-1].loss
 
     def steps_to(self, loss: float) -> int | None:
-        """Steps until the mean loss of a window was at most ``loss`` for the first time; ``None`` if it never was."""
+        """Return the steps until the mean loss of a window was first at most ``loss``; ``None`` if it never was."""
         return next((window.step for window in self.windows if window.loss <= loss), None)
 
     def prompts_to(self, loss: float) -> int | None:
-        """Prompts seen until then."""
+        """Return the prompts seen until the mean loss of a window was first at most ``loss``; ``None`` if never."""
         steps = self.steps_to(loss)
         return None if steps is None else steps * int(self.settings["batch_size"])
 

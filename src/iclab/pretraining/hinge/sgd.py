@@ -61,6 +61,8 @@ def hinge_sgd(
         InputError: before any step, for arguments out of range, and for labels of queries other than +1 and -1; later
             where memory does not suffice.
         NonFiniteLossError: where an output stops being finite, with the step.
+
+    Reference: arXiv 2510.00399.
     """
     settings = with_changes(HingeSettings, settings, changes, "hinge_sgd")
     check_stream(stream)

@@ -15,15 +15,20 @@ class MetricsWriter(Protocol):
     """Receives what a training tells, in process 0 alone."""
 
     def start(self, settings: Mapping[str, object], step: int) -> None:
-        """Before the first step; ``step`` steps were taken earlier (0, or where a training is resumed)."""
+        """Prepare for the lines of a training; called before its first step.
+
+        Args:
+            settings: of the training.
+            step: steps taken earlier (0, or where a training is resumed).
+        """
         ...
 
     def write(self, line: Mapping[str, object]) -> None:
-        """A line of ``metrics.jsonl``."""
+        """Write a line of ``metrics.jsonl``."""
         ...
 
     def close(self) -> None:
-        """After the last step, or when training stops."""
+        """Finish after the last step, or when training stops."""
         ...
 
 
@@ -43,12 +48,17 @@ class TensorBoard:
         self._writer: Any = None
 
     def start(self, settings: Mapping[str, object], step: int) -> None:
-        """Open an event file."""
+        """Open an event file.
+
+        Args:
+            settings: written as text.
+            step: as in `MetricsWriter.start`; what an earlier attempt wrote after it is dropped.
+        """
         self._writer = self._module.SummaryWriter(str(self._folder), purge_step=step + 1 if step else None)
         self._writer.add_text("settings", "\n".join(f"    {key}: {value}" for key, value in settings.items()), step)
 
     def write(self, line: Mapping[str, object]) -> None:
-        """One scalar for each number of the line."""
+        """Write one scalar for each number of the line."""
         values = flat(line)
         for name, value in values.items():
             self._writer.add_scalar(name, value, int(values["step"]))
@@ -77,11 +87,16 @@ class WeightsAndBiases:
         self._run: Any = None
 
     def start(self, settings: Mapping[str, object], step: int) -> None:
-        """Open the run."""
+        """Open the run.
+
+        Args:
+            settings: the ``config`` of the run.
+            step: not used.
+        """
         self._run = self._module.init(config=dict(settings), **self._options)
 
     def write(self, line: Mapping[str, object]) -> None:
-        """One number for each number of the line."""
+        """Log one number for each number of the line."""
         values = flat(line)
         self._run.log(values, step=int(values["step"]))
 

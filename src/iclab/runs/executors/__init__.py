@@ -49,7 +49,11 @@ class Executor(ABC):
         """
 
     def num_workers(self, asked: int | None, execution: Execution) -> int:
-        """Return how many cells run at once: ``asked``, by default as many as the cores of this machine carry.
+        """Return how many cells run at once.
+
+        Args:
+            asked: by default as many as the cores of this machine carry.
+            execution: settings of each cell.
 
         Raises:
             InputError: for a number that this executor cannot have.
@@ -57,12 +61,17 @@ class Executor(ABC):
         return max(1, available_cores() // execution.threads) if asked is None else check_integer("workers", asked, 1)
 
     def parallel(self, workers: int, execution: Execution) -> int:
-        """Return how many cells advance at full speed at once: what the forecast of the time left counts."""
+        """Return how many cells advance at full speed at once: what the forecast of the time left counts.
+
+        Args:
+            workers: what `num_workers` returned.
+            execution: settings of each cell.
+        """
         return workers
 
 
 def load_executor(name: str) -> Executor:
-    """The executor called ``name``: a key of `EXECUTORS`, or ``module:Class`` for one's own.
+    """Load the executor called ``name``: a key of `EXECUTORS`, or ``module:Class`` for one's own.
 
     Raises:
         InputError: for an unknown name, a module that cannot be imported, or an object that is no `Executor`.

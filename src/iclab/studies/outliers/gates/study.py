@@ -1,6 +1,6 @@
 """What the gates of a trained model leave of outliers and of clean examples, by their distance from the query.
 
-Source: arXiv 2510.00399: ``G <= O(1/poly(M1))`` on outliers, and ``G >= Theta(2^-(j-1))`` on the j-th nearest clean
+Reference: arXiv 2510.00399: ``G <= O(1/poly(M1))`` on outliers, and ``G >= Theta(2^-(j-1))`` on the j-th nearest clean
 example.
 """
 

@@ -1,6 +1,6 @@
 """How attention learns from prompts with outliers: loss and attention on the way, and how long a level takes.
 
-Source: arXiv 2510.00399, its claims on iterations and on where attention concentrates.
+Reference: arXiv 2510.00399, its claims on iterations and on where attention concentrates.
 """
 
 from __future__ import annotations
