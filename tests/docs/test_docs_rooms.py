@@ -1,6 +1,7 @@
 """Rooms import what docs/architecture.md says, in the source and in a running process."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -72,3 +73,15 @@ def test_the_table_of_rooms_is_complete():
     assert [sorted(line) for line in lines] == [sorted(layer.split(" | ")) for layer in layers]
     folders = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     assert folders - {"__init__", "__main__"} == {room for line in lines for room in line}
+
+
+@pytest.mark.parametrize("room", ["claims", "experiments", "results", "runs"])
+def test_a_notebook_gets_every_public_name(room: str):
+    package = importlib.import_module(f"iclab.{room}")
+    assert package.__all__ == sorted(package.__all__, key=lambda name: (not name.isupper(), name.lower() == name, name))
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+        assert name in dir(package)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = package.nothing
+    assert f".. automodule:: iclab.{room}\n" in (ROOT / "docs" / "api.md").read_text(encoding="utf-8")

@@ -56,7 +56,7 @@ def measure(job: Job, execution: Execution) -> Measured | Failed:
     except BaseException as error:
         # The boundary between the laboratory and the code of an experiment: its error is reported, not handled.
         # `sys.exit` in a cell is one, too.
-        return Failed(job.cell, _reason(error), "".join(traceback.format_exception(error)))
+        return Failed(job.cell, reason_of(error), "".join(traceback.format_exception(error)))
     seconds = round(time.monotonic() - start, 3)
     made_by = {"iclab": __version__, "code": code, "scan_backend": scan_backend()}
     return Measured(job.cell, {**record, "seconds": seconds, **execution.recorded, **made_by}, values)
@@ -78,7 +78,7 @@ def _contained() -> Iterator[None]:
         os.close(folder)
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The error on one line of bounded length."""
     name = type(error).__name__
     try:

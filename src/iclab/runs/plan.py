@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,19 +33,32 @@ class Workers:
         return self.executor.parallel(self.count, self.execution)
 
     def outcomes(self, jobs: Sequence[Job]) -> Generator[Measured | Failed, None, None]:
-        """Yield one outcome of each job; a job without one counts as failed."""
-        left = {job.cell for job in jobs}
-        for outcome in self.executor.run(jobs, self.execution, self.count):
-            if not isinstance(outcome, Measured | Failed) or outcome.cell not in left:
-                raise InputError(
-                    f"the engine {self.executor.name} yielded {cut(outcome)}; expected Measured or Failed, once for "
-                    "each job"
-                )
-            left.remove(outcome.cell)
-            yield outcome
-        for job in jobs:
-            if job.cell in left:
-                yield Failed(job.cell, f"the engine {self.executor.name} yielded nothing for this cell", "")
+        """Yield one outcome of each job; jobs without one have failed, also where the executor raises.
+
+        Raises:
+            InputError: if the executor does, or yields anything else.
+        """
+        left = {job.cell: None for job in jobs}
+        reason, details = f"the engine {self.executor.name} yielded nothing for this cell", ""
+        try:
+            for outcome in self.executor.run(jobs, self.execution, self.count):
+                if not isinstance(outcome, Measured | Failed) or outcome.cell not in left:
+                    raise InputError(
+                        f"the engine {self.executor.name} yielded {cut(outcome)}; expected Measured or Failed, once "
+                        "for each job"
+                    )
+                del left[outcome.cell]
+                yield outcome
+        except InputError:
+            raise
+        except Exception as error:
+            # It may be a user's own, or lose a machine: finished cells stay, and the same command tries the others.
+            from iclab.runs.payload import reason_of
+
+            reason = f"the engine {self.executor.name} stopped: {reason_of(error)}"
+            details = traceback.format_exc()
+        for cell in left:
+            yield Failed(cell, reason, details)
 
 
 def check_execution(engine: str | None, workers: int | None, threads: int) -> None:
