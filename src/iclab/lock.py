@@ -1,4 +1,7 @@
-"""One process at a time writes to a folder: of a run, or of a training."""
+"""One process at a time writes to a folder: of a run, or of a training.
+
+The package filelock takes the same lock of the kernel, and does not say which process holds it.
+"""
 
 from __future__ import annotations
 

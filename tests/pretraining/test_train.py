@@ -256,7 +256,7 @@ WRONG = [
     ({"loss_on": "last"}, "loss_on is 'last'; expected one of prefixes, queries"),
     ({"autocast": "float16"}, "autocast is 'float16'"),
     ({"average": 1.0}, "average is 1.0"),
-    ({"weight": 1}, "train has no setting 'weight'; did you mean weight_decay?"),
+    ({"weight": 1}, "train has no setting 'weight', did you mean 'weight_decay'?"),
     ({"stream": 3}, "stream is 3; expected a Stream"),
     ({"curriculum": {"num_examples": 3}}, "expected a Curriculum"),
     ({"accumulate": 3}, "is 2 chunks of 8 and is split 3 times"),

@@ -163,7 +163,7 @@ def test_replacing_what_makes_the_patterns_is_refused(name: str):
 
 
 def test_replacing_an_unknown_argument_names_the_nearest():
-    with pytest.raises(InputError, match="do you mean 'outlier_size'"):
+    with pytest.raises(InputError, match="did you mean 'outlier_size'"):
         TRAINING.replace(outliersize=2.0)
 
 

@@ -74,7 +74,7 @@ def test_changes_are_looked_up_by_name():
     assert with_changes(HingeSettings, given, {}, "it") is given
     assert with_changes(HingeSettings, given, {"batch_size": 2}, "it") == HingeSettings(steps=3, batch_size=2)
     for settings, changes, message in (
-        (given, {"batchsize": 2}, "it has no setting 'batchsize'; did you mean batch_size?"),
+        (given, {"batchsize": 2}, "it has no setting 'batchsize', did you mean 'batch_size'?"),
         (3, {}, "expected HingeSettings(...) or None"),
         (given, {"steps": 0}, "steps is 0"),
     ):

@@ -18,7 +18,7 @@ def check_overrides(context: click.Context, overrides: Sequence[str]) -> Sequenc
     Raises:
         InputError: naming the nearest option.
     """
-    from iclab.config.nearest import did_you_mean
+    from iclab.errors import did_you_mean
 
     options = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
     for argument in overrides:

@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from iclab.config.field_types import FieldType
 from iclab.config.keys import unknown_key
-from iclab.config.nearest import alternatives
-from iclab.errors import InputError
+from iclab.errors import InputError, alternatives
 
 REPLACES = ":="
 Mode = Literal["merge", "replace", "delete"]

@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from iclab.config.field_types import FieldType
-from iclab.config.nearest import did_you_mean, listed
-from iclab.errors import InputError
+from iclab.errors import InputError, did_you_mean, listed
 
 
 @dataclass(frozen=True)

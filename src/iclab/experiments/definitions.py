@@ -13,11 +13,10 @@ from typing import Any
 from pydantic import Field
 
 from iclab.config.names import check_name
-from iclab.config.nearest import did_you_mean
 from iclab.config.ranges import expand_lists
 from iclab.config.validation import validate
 from iclab.config.yaml_values import load_yaml
-from iclab.errors import InputError
+from iclab.errors import InputError, did_you_mean
 from iclab.experiments.kind import Config
 
 CATALOGUE = Path(__file__).parent / "catalogue"

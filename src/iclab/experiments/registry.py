@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from iclab.config.loading import load_object, split_name
-from iclab.config.nearest import did_you_mean, listed
-from iclab.errors import InputError
+from iclab.errors import InputError, did_you_mean, listed
 from iclab.experiments.kind import ExperimentKind
 
 KINDS: dict[str, str] = {

@@ -13,11 +13,10 @@ from iclab.config.changes import Change, Path, apply_changes, covers, split_mode
 from iclab.config.identity import SCHEMA_VERSION, canonical_json, cell_id, run_id
 from iclab.config.keys import look_up
 from iclab.config.names import check_keys
-from iclab.config.nearest import did_you_mean, listed
 from iclab.config.overrides import Override, check_text, pair, parse_overrides, parse_values
 from iclab.config.ranges import MAX_CELLS, expand_lists
 from iclab.config.validation import validate
-from iclab.errors import InputError
+from iclab.errors import InputError, did_you_mean, listed
 from iclab.experiments.cost import Cost
 from iclab.experiments.definitions import Definition, Scale, load_definition
 from iclab.experiments.kind import Config, ExperimentKind, total_cost, total_forecast

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from iclab.errors import InputError
+from iclab.errors import InputError, did_you_mean
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """What prompts may be drawn in."""
@@ -70,9 +69,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``; raise `InputError` otherwise, with the nearest one."""
     if isinstance(value, str) and value in choices:
         return value
-    near = difflib.get_close_matches(str(value), choices, 1)
-    hint = f" (do you mean {near[0]!r}?)" if near else ""
-    raise InputError(f"{name} is {value!r}; expected one of {', '.join(choices)}{hint}")
+    raise InputError(f"{name} is {value!r}{did_you_mean(str(value), choices)}; expected one of {', '.join(choices)}")
 
 
 def check_unit(name: str, vectors: Tensor) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iclab.config.nearest import alternatives, listed
-from iclab.errors import InputError
+from iclab.errors import InputError, alternatives, listed
 from iclab.evaluation.intervals import interval
 from iclab.files import write_atomic
 from iclab.results.tables import SEED, coordinates

@@ -8,7 +8,6 @@ which does not count in the version of the code: a better word costs no training
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import json
 import math
@@ -20,7 +19,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from iclab.errors import InputError, cut
+from iclab.errors import InputError, alternatives, cut
 
 T = TypeVar("T")
 
@@ -106,9 +105,7 @@ def with_changes(cls: type[T], given: T | None, changes: Mapping[str, Any], call
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in changes:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(fields)}"
-            raise InputError(f"{caller} has no setting {name!r}; {hint}")
+            raise InputError(f"{caller} has no setting {name!r}{alternatives(name, fields)}")
     if given is not None:
         if not isinstance(given, cls):
             raise InputError(f"the settings of {caller} are {cut(given)}; expected {cls.__name__}(...) or None")

@@ -39,11 +39,11 @@ def monotone_nodes(link: Link) -> tuple[Array, Array, bool]:
             break
         before, cells = now, 2 * cells
     rising = values[np.minimum(left + 1, len(values) - 1)] > values[left]
-    places = _golden_section(link, nodes[left], nodes[right], np.where(rising, 1.0, -1.0))
+    turning = _golden_section(link, nodes[left], nodes[right], np.where(rising, 1.0, -1.0))
     around = np.array(link.breakpoints)[np.abs(link.breakpoints) < _RADIUS] if link.breakpoints else np.empty(0)
     beside = np.concatenate([around - _beside(around), around + _beside(around)])
-    critical = np.unique(np.concatenate([_finite_values(link, places), _finite_values(link, beside)]))
-    return np.unique(np.concatenate([nodes, places])), critical, resolved
+    critical = np.unique(np.concatenate([_finite_values(link, turning), _finite_values(link, beside)]))
+    return np.unique(np.concatenate([nodes, turning])), critical, resolved
 
 
 def rounding_noise(link: Link, left: Array, right: Array, level: Array) -> Array:
@@ -97,7 +97,11 @@ def turning_cells(values: Array) -> tuple[Array, Array]:
 
 
 def _golden_section(link: Link, left: Array, right: Array, sign: Array) -> Array:
-    """Maximisers of ``sign * g`` in each bracket, to the square root of rounding, where ``g`` is right to rounding."""
+    """Maximisers of ``sign * g`` in each bracket, to the square root of rounding, where ``g`` is right to rounding.
+
+    ``scipy.optimize.elementwise.find_minimum`` wants a point inside that is lower than both ends, which a jump or a flat
+    piece does not give.
+    """
     for _ in range(60):
         width = right - left
         first, second = right - _GOLDEN * width, left + _GOLDEN * width

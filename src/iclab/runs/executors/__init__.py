@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from iclab.config.loading import load_object, split_name
-from iclab.config.nearest import did_you_mean, listed
-from iclab.errors import InputError, check_integer
+from iclab.errors import InputError, check_integer, did_you_mean, listed
 from iclab.execution import Execution
 from iclab.runs.threads import available_cores
 
