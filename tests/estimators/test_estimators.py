@@ -150,7 +150,7 @@ def test_bad_prompts_are_refused(learner):
 
 
 @pytest.mark.parametrize("family", [LeastSquares, Ridge, KernelRidge, NearestNeighbours])
-def test_told_coordinates_are_the_only_ones_used(family):
+def test_given_coordinates_are_the_only_ones_used(family):
     prompts = draw(3, 9, 2, 4)
     chosen = Prompts(prompts.inputs[:, :, [3, 1]], prompts.labels, 9)
     told = family(coordinates=(3, 1))

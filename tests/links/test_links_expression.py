@@ -188,7 +188,7 @@ def test_declared_breakpoints_are_kept():
         ("1/(z-0.3)", "(did not converge near|is not finite at) z = 0.3"),
         ("sin(z**40)", "it oscillates too fast, or its bounds are too wide"),
         ("exp(z**2)", "grows too fast"),
-        ("standardised(" * 3000 + "z" + ")" * 3000, "a text of 42001 characters"),
+        ("standardised(" * 3000 + "z" + ")" * 3000, "a string of 42001 characters"),
     ],
 )
 def test_messages_name_the_reason(spec: str, reason: str) -> None:

@@ -78,13 +78,13 @@ def _main(arguments: Sequence[str] | None) -> int:
         return error.exit_code
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        place = context.command_path if context else "iclab"
-        return _complain(f"{error.format_message().rstrip('.')}; see `{place} --help`")
+        command = context.command_path if context else "iclab"
+        return _complain(f"{error.format_message().rstrip('.')}; see `{command} --help`")
     except InputError as error:
         return _complain(str(error))
     except OSError as error:
-        place = f": {os.fspath(error.filename)}" if error.filename else ""
-        return _complain(f"{error.strerror or error}{place}; what was finished before, if anything, is kept")
+        file = f": {os.fspath(error.filename)}" if error.filename else ""
+        return _complain(f"{error.strerror or error}{file}; what was finished before, if anything, is kept")
     except _Ended as error:
         if error.number == signal.SIGINT and sys.stderr.isatty():
             # The terminal has shown ^C.

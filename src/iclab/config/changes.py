@@ -86,7 +86,7 @@ def _apply(model: type[BaseModel], tree: dict[str, Any], change: Change) -> None
     key = ".".join(change.path)
     field_type = FieldType((model,))
     node: Any = tree
-    for place, part in enumerate(change.path):
+    for depth, part in enumerate(change.path):
         if not isinstance(node, dict | list):
             raise unknown_key(key, model, tree)
         parent = field_type.chosen(node)
@@ -94,7 +94,7 @@ def _apply(model: type[BaseModel], tree: dict[str, Any], change: Change) -> None
         if child is None:
             raise unknown_key(key, model, tree)
         index: Any = _position(part, node, key) if isinstance(node, list) else part
-        rest = change.path[place + 1 :]
+        rest = change.path[depth + 1 :]
         if not rest:
             _set(change, parent, child, node, index)
             return

@@ -1,4 +1,4 @@
-"""`FieldType`: what may stand at one place of a configuration, read from its type annotation."""
+"""`FieldType`: what may stand at one key of a configuration, read from its type annotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 @dataclass(frozen=True)
 class FieldType:
-    """A place of a configuration.
+    """What stands at one key of a configuration.
 
     Attributes:
         sections: the `Config` classes that may stand here; none where a plain value stands.

@@ -22,7 +22,7 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
-    "string_type": "a text",
+    "string_type": "a string",
     "list_type": "a list such as [1,2]",
     "tuple_type": "a list such as [1,2]",
     "dict_type": "a section with keys",
@@ -67,9 +67,9 @@ def validate(model: type[Model], tree: dict[str, Any], where: str = "") -> Model
 def _describe(error: ValidationError, model: type[BaseModel], tree: dict[str, Any]) -> str:
     # Strings in `input` may be long arrays; they are cut in `_show`.
     details = error.errors(include_url=False)
-    # Members of a union fail at one place; the one that got further in says what is wrong inside.
-    place = _dotted(details[0], tree)
-    first = max((d for d in details if _dotted(d, tree).startswith(place)), key=lambda d: _dotted(d, tree).count("."))
+    # Members of a union fail at one key; the one that got further in says what is wrong inside.
+    key = _dotted(details[0], tree)
+    first = max((d for d in details if _dotted(d, tree).startswith(key)), key=lambda d: _dotted(d, tree).count("."))
     key = _dotted(first, tree)
     if first["type"] == "extra_forbidden":
         return str(unknown_key(key, model, tree))
@@ -81,7 +81,7 @@ def _describe(error: ValidationError, model: type[BaseModel], tree: dict[str, An
         key, found = f"{key}.{str(first['ctx']['discriminator']).strip(chr(39))}", first["ctx"]["tag"]
     else:
         found = first["input"]
-    # A union reports one error for each of its members, all at one place.
+    # A union reports one error for each of its members, all at one key.
     expected = list(dict.fromkeys(_expected(d, key) for d in details if _dotted(d, tree) == _dotted(first, tree)))
     return f"{key} is {_show(found)}; expected {' or '.join(expected)}"
 
@@ -101,16 +101,16 @@ def _expected(detail: ErrorDetails, key: str) -> str:
 
 
 def _dotted(detail: ErrorDetails, tree: object) -> str:
-    """The place of an error without pydantic's own entries (the names of union members)."""
+    """The key of an error without pydantic's own entries (the names of union members)."""
     parts: list[str] = []
     node: Any = tree
     last = len(detail["loc"]) - 1
-    for place, part in enumerate(detail["loc"]):
+    for depth, part in enumerate(detail["loc"]):
         inside = isinstance(node, dict) and part in node
         inside = inside or (isinstance(node, list | tuple) and isinstance(part, int) and part < len(node))
         if inside:
             node = node[part]
-        if inside or (place == last and detail["type"] in ("missing", "extra_forbidden")):
+        if inside or (depth == last and detail["type"] in ("missing", "extra_forbidden")):
             parts.append(str(part))
     return ".".join(parts) or "the configuration"
 

@@ -147,8 +147,9 @@ class Estimator(ABC):
         step = max(1, TEMPORARY_BYTES // needed)
         return [slice(start, start + step) for start in range(0, prompts.batch_size, step)]
 
-    def _told(self) -> list[str]:
-        return [] if self.coordinates is None else ["intrinsic"]
+    def label(self, *parts: str) -> str:
+        """Return a name for tables and legends from its parts; ``intrinsic`` is added where coordinates were given."""
+        return ", ".join([*parts, *(["intrinsic"] if self.coordinates is not None else [])])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

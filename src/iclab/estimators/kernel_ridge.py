@@ -50,7 +50,7 @@ class KernelRidge(Estimator):
     @property
     def name(self) -> str:
         dim = None if self.coordinates is None else len(self.coordinates)
-        return ", ".join(["kernel ridge", self.kernel.label(dim), short_number(self.penalty), *self._told()])
+        return self.label("kernel ridge", self.kernel.label(dim), short_number(self.penalty))
 
     def at_queries(self, examples: Tensor, labels: Tensor, queries: Tensor, counts: Sequence[int]) -> Tensor:
         return self._factorise(examples, labels).at_queries(self.kernel(examples, queries), counts)

@@ -23,7 +23,7 @@ class LeastSquares(LinearEstimator):
 
     @property
     def name(self) -> str:
-        return ", ".join(["least squares", *self._told()])
+        return self.label("least squares")
 
     def penalty_for(self, dim: int) -> float:
         return 0.0

@@ -28,7 +28,7 @@ class NearestNeighbours(Estimator):
 
     @property
     def name(self) -> str:
-        return ", ".join([f"{self.num_neighbours}-nearest neighbours", *self._told()])
+        return self.label(f"{self.num_neighbours}-nearest neighbours")
 
     def at_queries(self, examples: Tensor, labels: Tensor, queries: Tensor, counts: Sequence[int]) -> Tensor:
         distances = _distances(queries, examples)

@@ -59,8 +59,8 @@ class Ridge(LinearEstimator):
     @property
     def name(self) -> str:
         if self.penalty is not None:
-            return ", ".join(["ridge", short_number(self.penalty), *self._told()])
-        return ", ".join(["ridge", f"Bayes {short_number(self.noise_to_signal or 0.0)} d", *self._told()])
+            return self.label("ridge", short_number(self.penalty))
+        return self.label("ridge", f"Bayes {short_number(self.noise_to_signal or 0.0)} d")
 
     def penalty_for(self, dim: int) -> float:
         return self.penalty if self.penalty is not None else dim * (self.noise_to_signal or 0.0)

@@ -108,8 +108,8 @@ class Tuned:
         """
         sizes = check_sizes(num_examples, check_prompts(prompts).num_examples)
         result = prompts.inputs.new_zeros(len(sizes), prompts.batch_size, prompts.num_queries)
-        for estimator, places in self._groups(sizes):
-            result[places] = estimator.predict_at(prompts, [sizes[place] for place in places])
+        for estimator, indices in self._groups(sizes):
+            result[indices] = estimator.predict_at(prompts, [sizes[index] for index in indices])
         return result
 
     def predict_prefixes(self, prompts: Prompts) -> Tensor:
@@ -126,11 +126,11 @@ class Tuned:
         return result
 
     def _groups(self, sizes: Sequence[int]) -> list[tuple[Estimator, list[int]]]:
-        """Each estimator that is used, with the places in ``sizes`` where it is."""
+        """Each estimator that is used, with the indices in ``sizes`` where it is."""
         groups: dict[int, tuple[Estimator, list[int]]] = {}
-        for place, size in enumerate(sizes):
+        for index, size in enumerate(sizes):
             estimator = self.estimator_for(size)
-            groups.setdefault(id(estimator), (estimator, []))[1].append(place)
+            groups.setdefault(id(estimator), (estimator, []))[1].append(index)
         return list(groups.values())
 
     def __repr__(self) -> str:

@@ -132,30 +132,30 @@ def crossing_slope(
     Raises:
         InputError: for shapes that do not match, or values of x that are not positive and increasing.
     """
-    places = np.asarray(x, dtype=float)
-    if not len(crossings) or any(len(row) != len(places) for row in crossings):
-        raise InputError(f"x has {len(places)} values; expected a row of as many crossings for each seed")
-    if not (places > 0).all() or not (np.diff(places) > 0).all():
+    abscissae = np.asarray(x, dtype=float)
+    if not len(crossings) or any(len(row) != len(abscissae) for row in crossings):
+        raise InputError(f"x has {len(abscissae)} values; expected a row of as many crossings for each seed")
+    if not (abscissae > 0).all() or not (np.diff(abscissae) > 0).all():
         raise InputError(f"x is {list(x)}; expected positive, increasing values")
     values = np.array([[c.value for c in row] for row in crossings], dtype=float)
     usable = np.array([[c.measured for c in row] for row in crossings], dtype=bool).all(0)
-    slope = scaling_slope(places[usable].tolist(), values[:, usable], level=level) if usable.sum() > 1 else None
-    bound = _direction(places, crossings)
+    slope = scaling_slope(abscissae[usable].tolist(), values[:, usable], level=level) if usable.sum() > 1 else None
+    bound = _direction(abscissae, crossings)
     return CrossingSlope(
         slope,
-        tuple(map(float, places[usable])),
-        tuple(map(float, places[~usable])),
+        tuple(map(float, abscissae[usable])),
+        tuple(map(float, abscissae[~usable])),
         bound,
-        None if bound == "none" else scaling_slope(places.tolist(), values, level=level),
+        None if bound == "none" else scaling_slope(abscissae.tolist(), values, level=level),
         len(crossings),
     )
 
 
-def _direction(places: np.ndarray, crossings: Sequence[Sequence[Crossing]]) -> Bound:
+def _direction(abscissae: np.ndarray, crossings: Sequence[Sequence[Crossing]]) -> Bound:
     """Which way every censored crossing moves the slope through the bounds away from the true one."""
-    if len(places) < 2 or any(c.value <= 0 for row in crossings for c in row):
+    if len(abscissae) < 2 or any(c.value <= 0 for row in crossings for c in row):
         return "none"
-    weights = np.log(places) - np.log(places).mean()
+    weights = np.log(abscissae) - np.log(abscissae).mean()
     weights[np.abs(weights) < _NO_WEIGHT * np.abs(weights).max()] = 0
     signs = {
         float(np.sign(weight)) * (1 if crossing.state == "left" else -1)

@@ -69,8 +69,8 @@ class HeadReadout:
         if prompts.num_examples == 0:
             return torch.zeros(prompts.queries.shape[:2], dtype=prompts.inputs.dtype)
         nearest = min(self.curves, key=lambda n: abs(np.log(n / prompts.num_examples)))
-        places, means = self.curves[nearest]
-        return torch.from_numpy(np.interp(self._read(prompts), places, means)).to(prompts.inputs.dtype)
+        centres, means = self.curves[nearest]
+        return torch.from_numpy(np.interp(self._read(prompts), centres, means)).to(prompts.inputs.dtype)
 
     @torch.no_grad()
     def _read(self, prompts: Prompts) -> np.ndarray:
@@ -82,6 +82,6 @@ class HeadReadout:
 def _conditional_mean(values: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means of value and target in bins of equal mass, in increasing order of value."""
     order = np.argsort(values)
-    places = [part.mean() for part in np.array_split(values[order], _BINS)]
+    centres = [part.mean() for part in np.array_split(values[order], _BINS)]
     means = [part.mean() for part in np.array_split(targets[order], _BINS)]
-    return np.array(places), np.array(means)
+    return np.array(centres), np.array(means)

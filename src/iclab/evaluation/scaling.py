@@ -50,16 +50,16 @@ def scaling_slope(x: Sequence[float], y: np.ndarray, *, level: float = 0.95) -> 
         InputError: when fewer than two usable points remain, or for a level outside (0, 1).
     """
     values = np.atleast_2d(np.asarray(y, dtype=float))
-    places = np.asarray(x, dtype=float)
-    if places.ndim != 1 or values.ndim != 2 or values.shape[1] != len(places) or not len(values):
+    abscissae = np.asarray(x, dtype=float)
+    if abscissae.ndim != 1 or values.ndim != 2 or values.shape[1] != len(abscissae) or not len(values):
         raise InputError(
-            f"x has shape {places.shape} and y {values.shape}; expected one y for each x, in rows of seeds"
+            f"x has shape {abscissae.shape} and y {values.shape}; expected one y for each x, in rows of seeds"
         )
     level = check_level(level)
-    usable = (np.isfinite(values) & (values > 0)).all(0) & (places > 0) & np.isfinite(places)
-    if usable.sum() < 2 or len(np.unique(places[usable])) < 2:
+    usable = (np.isfinite(values) & (values > 0)).all(0) & (abscissae > 0) & np.isfinite(abscissae)
+    if usable.sum() < 2 or len(np.unique(abscissae[usable])) < 2:
         raise InputError(f"a slope needs two usable points and has {int(usable.sum())}; widen the grid")
-    log_x, log_y = np.log(places[usable]), np.log(values[:, usable])
+    log_x, log_y = np.log(abscissae[usable]), np.log(values[:, usable])
     centred = log_x - log_x.mean()
     slopes = log_y @ centred / (centred @ centred)
     slope, intercept = float(slopes.mean()), float(log_y.mean() - slopes.mean() * log_x.mean())

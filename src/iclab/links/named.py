@@ -65,7 +65,7 @@ def make_link(
 
 def _from_text(text: str, breakpoints: tuple[float, ...]) -> Link:
     if len(text) > _MAX_LENGTH:
-        raise InputError(f"the link is a text of {len(text)} characters; expected at most {_MAX_LENGTH}")
+        raise InputError(f"the link is a string of {len(text)} characters; expected at most {_MAX_LENGTH}")
     inside = _inside("standardised", text)
     if inside is not None:
         return _from_text(inside, breakpoints).standardised()

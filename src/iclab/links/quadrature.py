@@ -179,11 +179,11 @@ def _crowded(left: Array, right: Array, panels: Array) -> Array:
 
 
 def _diverged(left: Array, right: Array) -> str:
-    """Why an integral did not settle: at single places, or because the function is rough over a range."""
+    """Why an integral did not settle: at single points, or because the function is rough over a range."""
     if left.size and float((right - left).sum()) < _NARROW:
-        place = float(left[np.argmin(np.abs(left))]) + 0.0
+        point = float(left[np.argmin(np.abs(left))]) + 0.0
         return (
-            f"the integral against the Gaussian did not converge near z = {place:.4g}: a pole there is not integrable, "
+            f"the integral against the Gaussian did not converge near z = {point:.4g}: a pole there is not integrable, "
             "or too strong for float64; a jump or a kink has to be declared among the breakpoints"
         )
     return (

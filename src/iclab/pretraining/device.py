@@ -65,12 +65,12 @@ def find_device(model: nn.Module, device: torch.device | str | None) -> torch.de
         InputError: for an unknown or an absent device, and for a model that lies on several.
     """
     if device is None:
-        places = {parameter.device for parameter in model.parameters()}
-        if len(places) != 1:
+        devices = {parameter.device for parameter in model.parameters()}
+        if len(devices) != 1:
             raise InputError(
-                f"the model lies on the devices {', '.join(sorted(map(str, places)))}; expected one: name it as device"
+                f"the model lies on the devices {', '.join(sorted(map(str, devices)))}; expected one: name it as device"
             )
-        return local_device(places.pop())
+        return local_device(devices.pop())
     return local_device(named_device(device))
 
 

@@ -14,7 +14,7 @@ _NEAR = 0.012
 
 
 def covers(axes: Axes, curves: Sequence[Curve]) -> list[int]:
-    """For each curve, how many later ones lie on it over at least three quarters of the places where it is drawn.
+    """For each curve, how many later ones lie on it over at least three quarters of its points.
 
     Args:
         axes: with their final scales and limits.
@@ -26,13 +26,13 @@ def covers(axes: Axes, curves: Sequence[Curve]) -> list[int]:
 
 def covers_of_level(axes: Axes, level: float, curves: Sequence[Curve]) -> int:
     """How many curves run for three quarters of their points or more along the horizontal line at ``level``."""
-    place = fractions(axes, [level], "y")[0]
+    height = fractions(axes, [level], "y")[0]
     heights = [_path(axes, curve)[1] for curve in curves]
-    return sum(bool(y.size) and bool(np.mean(np.abs(y - place) < _NEAR) >= 0.75) for y in heights)
+    return sum(bool(y.size) and bool(np.mean(np.abs(y - height) < _NEAR) >= 0.75) for y in heights)
 
 
 def fractions(axes: Axes, values: Sequence[float] | np.ndarray, which: str) -> np.ndarray:
-    """Places along an axis, 0 at its low and 1 at its high end; independent of the figure's layout."""
+    """Positions along an axis, 0 at its low and 1 at its high end; independent of the figure's layout."""
     axis, limits = (axes.xaxis, axes.get_xlim()) if which == "x" else (axes.yaxis, axes.get_ylim())
     transform = axis.get_transform()
     low, high = transform.transform(np.asarray(limits, dtype=np.float64))

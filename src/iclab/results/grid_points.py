@@ -1,6 +1,6 @@
-"""The places of a grid: groups of results that differ in nothing but the seed, the learner and the abscissa.
+"""The points of a grid: groups of results that differ in nothing but the seed, the learner and the abscissa.
 
-A place is told apart by every swept key, whatever a user chose to sweep, so nothing is ever averaged over or joined
+A grid point differs in every swept key, whatever a user chose to sweep, so nothing is ever averaged over or joined
 across settings.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iclab.results.results import Results
 
 MOST_PANELS = 24
-"""Of a figure; further places are named in the caption and stand in the tables."""
+"""Of a figure; further grid points are named in the caption and stand in the tables."""
 
 SHORT_NAMES = {"ambient_dim": "d", "intrinsic_dim": "r", "stage1_tasks": "T1"}
 """Last parts of keys that have a letter in the field."""
@@ -32,12 +32,12 @@ _LONGEST_VALUE = 40
 
 @dataclass(frozen=True)
 class GridPoint:
-    """One place of the grid.
+    """One point of the grid.
 
     Attributes:
         title: ``d = 16, r = 2``; empty where nothing is swept.
         key: the value of each swept column; ``None`` where the configuration has no such key here.
-        rows: the results at this place.
+        rows: the results at this grid point.
         config: the configuration of one of its cells; they differ in the seed, and in the abscissa where it is swept.
     """
 
@@ -63,12 +63,12 @@ def column_of(results: Results, key: str) -> str | None:
 
 
 def swept_columns(results: Results, own: Collection[str] = (), without: Collection[str] = ()) -> list[str]:
-    """The columns that tell places apart.
+    """The columns that tell grid points apart.
 
     Args:
         results: of the run.
         own: columns that the kind's measurements add, such as ``degree``.
-        without: swept keys that are no place: the abscissa, or what the learner's name says already.
+        without: swept keys that are no grid point: the abscissa, or what the learner's name says already.
     """
     skipped = {*_MEASURED, *own, *(column_of(results, key) for key in without)}
     frame = results.summary
@@ -76,7 +76,7 @@ def swept_columns(results: Results, own: Collection[str] = (), without: Collecti
 
 
 def grid_points(results: Results, frame: pd.DataFrame, columns: Sequence[str]) -> list[GridPoint]:
-    """The places that ``frame``, rows of either table of ``results``, has rows of, in the grid's order."""
+    """The grid points that ``frame``, rows of either table of ``results``, has rows of, in the grid's order."""
     configs = {cell["id"]: cell["config"] for cell in results.experiment["cells"]}
     if frame.empty:
         return []

@@ -99,8 +99,8 @@ def turning_cells(values: Array) -> tuple[Array, Array]:
 def _golden_section(link: Link, left: Array, right: Array, sign: Array) -> Array:
     """Maximisers of ``sign * g`` in each bracket, to the square root of rounding, where ``g`` is right to rounding.
 
-    ``scipy.optimize.elementwise.find_minimum`` wants a point inside that is lower than both ends, which a jump or a flat
-    piece does not give.
+    ``scipy.optimize.elementwise.find_minimum`` wants an inner point that is lower than both ends, which a jump or a
+    flat piece does not give.
     """
     for _ in range(60):
         width = right - left

@@ -113,10 +113,10 @@ class AttentionStack(TokenModel):
         length = context.shape[1]
         stream = torch.cat([context, queries], 1)
         behind = torch.full(queries.shape[1:2], length, device=context.device) if after is None else after
-        places = torch.cat([torch.arange(length, device=context.device), behind])
+        order = torch.cat([torch.arange(length, device=context.device), behind])
         seen: list[Attention] = []
         for layer in self._layers()[:-1]:
-            attention = layer.mixer.attend(stream[:, :length], stream, places)
+            attention = layer.mixer.attend(stream[:, :length], stream, order)
             stream = stream + (attention.weights[0] @ stream[:, :length]) @ layer.W_V.T
             seen.append(attention.queries(length))
         last, queries = self._layers()[-1], stream[:, length:]

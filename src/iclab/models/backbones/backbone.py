@@ -72,10 +72,10 @@ def branch_by_repetition(
         ``(B, Q, M)``, the outputs at the queries.
     """
     outputs: list[Tensor | None] = [None] * len(after)
-    for place in sorted(set(after)):
-        members = [q for q, there in enumerate(after) if there == place]
+    for position in sorted(set(after)):
+        members = [q for q, there in enumerate(after) if there == position]
         batch, _, width = context.shape
-        repeated = context[:, None, :place].expand(batch, len(members), place, width)
+        repeated = context[:, None, :position].expand(batch, len(members), position, width)
         sequences = torch.cat([repeated, queries[:, members, None]], 2)
         last = backbone(sequences.flatten(0, 1))[:, -1].unflatten(0, (batch, len(members)))
         for column, q in enumerate(members):

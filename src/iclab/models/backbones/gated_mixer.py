@@ -4,7 +4,7 @@
 
 with ``a`` silu unless the settings say otherwise.
 Parameter names are those of transformers' ``MambaMixer``. Everything is ``(B, L, channels)``, so nothing is transposed.
-Shapes: L tokens, M width, D channels, K tokens that the convolution sees, P places.
+Shapes: L tokens, M width, D channels, K tokens that the convolution sees, P positions.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class GatedMixer(Mixer):
             self.out_proj.weight.div_(math.sqrt(depth))
 
     @abstractmethod
-    def mix(self, u: Tensor, gate: Tensor, state: State | None, places: Sequence[int]) -> tuple[Tensor, State]:
+    def mix(self, u: Tensor, gate: Tensor, state: State | None, positions: Sequence[int]) -> tuple[Tensor, State]:
         """Tokens ``u (B, L, D)`` behind ``state`` -> ``(y + D u) silu(gate)`` and states ``(B, P, ...)``.
 
-        The states are those behind the first ``places[p]`` tokens for each p; places rise.
+        The states are those behind the first ``positions[p]`` tokens for each p; positions rise.
         """
 
     @abstractmethod
@@ -106,17 +106,17 @@ class GatedMixer(Mixer):
         return self._project_out(y), (window.to(self.D.dtype), *(after[:, 0] for after in states))
 
     def trace(
-        self, x: Tensor, places: Sequence[int], cache: tuple[Tensor, ...] | None
+        self, x: Tensor, positions: Sequence[int], cache: tuple[Tensor, ...] | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The same; the caches ``(B, P, ...)`` behind the first ``places[p]`` of these tokens, rising."""
+        """The same; the caches ``(B, P, ...)`` behind the first ``positions[p]`` of these tokens, rising."""
         window, state = _parts(cache)
         stream, gate = self._project(x)
         before = self.conv1d.kernel_size[0] - 1
         padded = F.pad(stream, (0, 0, before, 0)) if window is None else torch.cat([window, stream], 1)
-        tokens = torch.tensor(places, device=x.device)[:, None] + torch.arange(before, device=x.device)
+        tokens = torch.tensor(positions, device=x.device)[:, None] + torch.arange(before, device=x.device)
         windows = padded.index_select(1, tokens.flatten()).unflatten(1, tokens.shape)
         u = self._convolve(stream, window)
-        y, states = self.mix(u, gate, state, places)
+        y, states = self.mix(u, gate, state, positions)
         return self._project_out(y), (windows.to(self.D.dtype), *states)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:

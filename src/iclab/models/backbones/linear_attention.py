@@ -84,7 +84,7 @@ class LinearAttentionMixer(GatedMixer):
         """``(B, D, S)`` and ``(B, 1)``."""
         return Entry((self.D.shape[0], self.x_proj.out_features // 2), self._kept()), Entry((1,), self._kept())
 
-    def mix(self, u: Tensor, gate: Tensor, state: State | None, places: Sequence[int]) -> tuple[Tensor, State]:
+    def mix(self, u: Tensor, gate: Tensor, state: State | None, positions: Sequence[int]) -> tuple[Tensor, State]:
         """Masked products among the tokens, O(L^2), and one product with the state before them."""
         keys, queries = self.x_proj(u).chunk(2, -1)
         total = (queries @ keys.transpose(1, 2)).tril() @ u
@@ -93,23 +93,23 @@ class LinearAttentionMixer(GatedMixer):
             total = total + queries.to(self._kept()) @ state[0].transpose(1, 2)
             seen = seen + state[1][:, :, None]
         y = (total / seen + self.D * u) * F.silu(gate)
-        return y.to(self.D.dtype), self._states(u, keys, state, places)
+        return y.to(self.D.dtype), self._states(u, keys, state, positions)
 
     def _kept(self) -> torch.dtype:
         """The dtype of the state."""
         return torch.promote_types(self.D.dtype, torch.float32)
 
-    def _states(self, u: Tensor, keys: Tensor, state: State | None, places: Sequence[int]) -> State:
-        if not places:
+    def _states(self, u: Tensor, keys: Tensor, state: State | None, positions: Sequence[int]) -> State:
+        if not positions:
             return ()
         if state is None:
             state = tuple(entry.empty(len(u), u.device) for entry in self.state_entries())
         memory, count = state
-        sizes = [after - before for before, after in zip([0, *places], places, strict=False)]
-        pieces = (tensor[:, : places[-1]].to(memory.dtype).split(sizes, 1) for tensor in (u, keys))
+        sizes = [after - before for before, after in zip([0, *positions], positions, strict=False)]
+        pieces = (tensor[:, : positions[-1]].to(memory.dtype).split(sizes, 1) for tensor in (u, keys))
         memories = []
         for values, names in zip(*pieces, strict=True):
             memory = memory + values.transpose(1, 2) @ names
             memories.append(memory)
-        counts = count[:, None] + torch.tensor(places, device=u.device, dtype=count.dtype)[:, None]
+        counts = count[:, None] + torch.tensor(positions, device=u.device, dtype=count.dtype)[:, None]
         return torch.stack(memories, 1), counts

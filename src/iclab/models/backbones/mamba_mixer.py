@@ -4,7 +4,7 @@
     h_t = exp(delta_t A) h_{t-1} + delta_t B_t u_t;  y_t = C_t h_t
 
 FalconMamba (arXiv 2410.05355) divides r, B and C by their root mean squares first. The rest is in
-`iclab.models.backbones.gated_mixer`. Shapes: L tokens, D channels, S state, R rank of the time step, P places.
+`iclab.models.backbones.gated_mixer`. Shapes: L tokens, D channels, S state, R rank of the time step, P positions.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class MambaMixer(GatedMixer):
         """``(B, D, S)``."""
         return (Entry(tuple(self.A_log.shape), self._kept()),)
 
-    def mix(self, u: Tensor, gate: Tensor, state: State | None, places: Sequence[int]) -> tuple[Tensor, State]:
+    def mix(self, u: Tensor, gate: Tensor, state: State | None, positions: Sequence[int]) -> tuple[Tensor, State]:
         """The scan, in float32 also under autocast; softplus, skip and gate are part of its one pass.
 
         A state behind the last token costs nothing; elsewhere the states of all tokens are kept, B L D S numbers.
@@ -143,7 +143,7 @@ class MambaMixer(GatedMixer):
             delta, bias = F.linear(ranks[0], self.dt_proj.weight), self.dt_proj.bias
         else:
             delta, bias = F.softplus(self.dt_proj.bias).expand_as(u), None
-        at_end = list(places) == [u.shape[1]]
+        at_end = list(positions) == [u.shape[1]]
         result = selective_scan(
             u,
             delta,
@@ -156,7 +156,7 @@ class MambaMixer(GatedMixer):
             z=gate,
             initial_state=None if state is None else state[0],
             return_last_state=at_end,
-            return_states=len(places) > 0 and not at_end,
+            return_states=len(positions) > 0 and not at_end,
             backend=self.scan_backend,
         )
         if isinstance(result, Tensor):
@@ -165,7 +165,7 @@ class MambaMixer(GatedMixer):
         if at_end:
             return y, (states[:, None],)
         before = torch.zeros_like(states[:, 0]) if state is None else state[0]
-        chosen = torch.tensor(places, device=u.device)
+        chosen = torch.tensor(positions, device=u.device)
         return y, (torch.cat([before[:, None], states], 1).index_select(1, chosen),)
 
     def _rates(self) -> Tensor:

@@ -31,9 +31,9 @@ class Mixer(nn.Module, ABC):
 
     @abstractmethod
     def trace(
-        self, x: Tensor, places: Sequence[int], cache: tuple[Tensor, ...] | None
+        self, x: Tensor, positions: Sequence[int], cache: tuple[Tensor, ...] | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The same, and the caches ``(B, P, ...)`` behind the first ``places[p]`` of these tokens; places rise."""
+        """The same, and the caches ``(B, P, ...)`` behind the first ``positions[p]`` of these tokens; they rise."""
 
 
 class RMSNorm(nn.Module):
@@ -99,19 +99,19 @@ class ResidualStack(ChunkedBackbone):
         self, x: Tensor, queries: Tensor, after: Sequence[int], cache: Cache | None
     ) -> tuple[Tensor, Tensor, Cache]:
         """One pass over the chunk, then one token for each query from the caches on the way."""
-        places = sorted({*after, x.shape[1]})
-        chosen = torch.tensor([places.index(place) for place in after], device=x.device)
+        positions = sorted({*after, x.shape[1]})
+        chosen = torch.tensor([positions.index(position) for position in after], device=x.device)
         if x.shape[1] == 0 and cache is None:
             cache = self.initial_cache(len(x))
         behind = []
         for layer, before in zip(self._layers(), of_layers(cache), strict=False):
             if x.shape[1] or before is None:
-                mixed, caches = layer.mixer.trace(layer.norm(x), places, before)
+                mixed, caches = layer.mixer.trace(layer.norm(x), positions, before)
                 x = x + mixed
             else:
                 caches = tuple(tensor[:, None] for tensor in before)
             behind.append(tuple(tensor[:, -1].clone() for tensor in caches))
-            if list(after) != places:
+            if list(after) != positions:
                 caches = tuple(tensor.index_select(1, chosen) for tensor in caches)
             rows = tuple(tensor.flatten(0, 1) for tensor in caches)
             answered, _ = layer.mixer.extend(layer.norm(queries).flatten(0, 1)[:, None], rows)

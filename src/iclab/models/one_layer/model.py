@@ -263,9 +263,9 @@ class OneLayerMamba(nn.Module):
         """``values`` in the model's dtype. Raises `InputError` where it cannot hold one."""
         converted = values.to(self.gamma)
         if converted.dtype != values.dtype and not is_finite(converted):
-            place = tuple(int(i) for i in (~torch.isfinite(converted)).nonzero()[0])
+            index = tuple(int(i) for i in (~torch.isfinite(converted)).nonzero()[0])
             raise InputError(
-                f"{name} is {float(values[place]):.6g} at {place}, which {converted.dtype} cannot hold; {advice}, or "
+                f"{name} is {float(values[index]):.6g} at {index}, which {converted.dtype} cannot hold; {advice}, or "
                 "build the model with dtype=torch.float64"
             )
         return converted

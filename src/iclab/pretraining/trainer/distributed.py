@@ -158,7 +158,7 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def local_device(device: torch.device) -> torch.device:
-    """Under ``torchrun``, ``cuda`` without a number is the GPU of this process's place on its machine."""
+    """Under ``torchrun``, ``cuda`` without a number is the GPU of this process on its machine."""
     if device.type == "cuda" and device.index is None:
         return torch.device("cuda", int(os.environ["LOCAL_RANK"]) if _launched() else torch.cuda.current_device())
     return device

@@ -111,9 +111,9 @@ def check(config: ExponentsConfig) -> None:
     link = make_link(config.link)
     if len(set(config.gates)) < len(config.gates):
         raise InputError(f"gates is {[list(gate) for gate in config.gates]}; expected each pair [rho, b] once")
-    for place, (rho, b) in enumerate(config.gates):
+    for index, (rho, b) in enumerate(config.gates):
         if not -_LARGEST_BIAS < b < _LARGEST_BIAS:
-            raise InputError(f"gates.{place} has b = {b:g}; expected a number between -{_LARGEST_BIAS:.0f} and "
+            raise InputError(f"gates.{index} has b = {b:g}; expected a number between -{_LARGEST_BIAS:.0f} and "
                              f"{_LARGEST_BIAS:.0f}")  # fmt: skip
         try:
             LabelWeight("mamba", rho, b)
@@ -121,7 +121,7 @@ def check(config: ExponentsConfig) -> None:
                 # Far out the quadrature itself may fail; one degree of it tells.
                 gated_exponent(link, rho, b, config.noise, 1)
         except InputError as error:
-            raise InputError(f"gates.{place}: {error}") from None
+            raise InputError(f"gates.{index}: {error}") from None
 
 
 KIND = ExperimentKind(

@@ -1,4 +1,4 @@
-"""Attacks on one model as measurements: errors by attack and place, and what the worst outliers look like."""
+"""Attacks on one model as measurements: errors by attack and position, and what the worst outliers look like."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Attacks:
 
     Measurements have the key ``size``. ``error`` has the keys ``attack`` and ``point``, ``random`` (the mean over all
     examples of the context) or ``worst`` (the adversary chooses); ``error_at`` is the error of the gradient search by
-    ``distance`` of the example from the query; ``attacked_margin`` is the margin ``z F`` at the worst place by
+    ``distance`` of the example from the query; ``attacked_margin`` is the margin ``z F`` at the worst position by
     ``attack``, for ``none`` that of the prompt as it is; ``search_gain`` is the margin that ``search`` leaves less that
     of the gradient search on the same prompt; ``share`` is the part of ``|delta|^2`` of the worst outliers in each
     ``direction``; ``cosine`` is that of their ``delta`` with the sum of the outlier patterns; ``distance`` is that of
-    the worst place.
+    the worst position.
     """
 
     def __init__(
