@@ -96,6 +96,11 @@ def test_slack_and_claims_that_nothing_refutes():
     assert judge(BELOW, number(0.03, 0.04, 0.05, slack=0.02)).verdict == "undecided"
     found = judge(replace(BELOW, refutable=False), number(0.03, 0.04, 0.05))
     assert (found.verdict, found.reason) == ("undecided", "refutes nothing")
+    # More seeds would end there too, unless the number is on the claim's side now.
+    wrong, right = number(0.01, 0.021, 0.03), number(0.01, 0.018, 0.03)
+    assert judge(BELOW, wrong).size_that_could_decide is not None
+    assert judge(replace(BELOW, refutable=False), wrong).size_that_could_decide is None
+    assert judge(replace(BELOW, refutable=False), right).size_that_could_decide is not None
     found = judge(BELOW, number(0, 0.01, 0.015), too_little=True)
     assert (found.verdict, found.reason) == ("undecided", "measured too little")
 

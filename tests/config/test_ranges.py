@@ -69,7 +69,7 @@ def test_what_is_no_range_is_left(text: str) -> None:
         ("geom(1, 4, true)", "has 'true'; expected a number"),
         ("lin(1, .inf, 3)", "has '.inf'; expected a number"),
         ("geom(1, 1e200, 3)", "has '1e200'; expected a number"),
-        ("lin(1, 2, 5)", "gives a number twice"),
+        ("lin(1, 2, 5)", "gives a number twice; ask for fewer values or write 1.0 for values between whole"),
         ("lin(1.0, 1.0, 2)", "gives a number twice"),
         ("geom(1, , 3)", "has ''; expected a number"),
         ("geom(1", "is not complete; expected geom(first, last, count)"),

@@ -220,6 +220,8 @@ def _size(claim: Claim, number: Estimate, reason: Reason) -> Size | None:
     interval = number.interval
     if reason != "straddles" or interval is None or interval.kind == "exact":
         return None
+    if not claim.refutable and _excess(claim, number) > 0:
+        return None  # a smaller interval around it would refute nothing
     if number.share and number.value == 0:
         needed = math.floor(3 / (number.seeds * _threshold(claim, number))) + 1
         return Size(prompts=needed) if needed <= MOST_SIZE else None

@@ -68,7 +68,8 @@ def _print_keys(resolved: Resolved, as_json: bool) -> None:
         return
     for key in keys:
         default = f"; by default {key.default}" if key.default else "; must be given"
-        click.echo(f"{key.name}\n    {key.meaning + ': ' if key.meaning else ''}{key.allowed}{default}")
+        meaning = f"{key.meaning.removesuffix('.')}: " if key.meaning else ""
+        click.echo(f"{key.name}\n    {meaning}{key.allowed}{default}")
 
 
 def _print(resolved: Resolved) -> None:

@@ -89,7 +89,8 @@ def _spaced(text: str, name: str, inside: str) -> list[Any]:
     if isinstance(first, int) and isinstance(last, int):
         numbers = [round(number) for number in numbers]
     if len(set(numbers)) < count:
-        raise InputError(f"the range {_cut(text)} gives a number twice; ask for fewer values")
+        whole = f" or write {first}.0 for values between whole numbers" if isinstance(numbers[1], int) else ""
+        raise InputError(f"the range {_cut(text)} gives a number twice; ask for fewer values{whole}")
     return numbers
 
 
