@@ -9,6 +9,7 @@ import pytest
 from iclab.claims.claim import Claim, ClaimResult, Estimate, Interval, Size, from_json, to_json
 from iclab.claims.rules import EVERY, GRID, INTERVAL, MIN_SEEDS, SEEDS, SLOPE, groups, judge, overall, tally
 from iclab.claims.wording import claim_text, group_text
+from iclab.errors import InputError
 from iclab.evaluation.intervals import MIN_SEEDS_FOR_BAND
 
 BELOW = Claim("C1", "the error is small", "a paper", "0-1 error", "<", 0.02, ("it has learned",))
@@ -164,3 +165,12 @@ def test_a_sentence_has_the_numbers_and_what_they_rest_on():
     for part in ("r = 2", "Mamba", "the error is small", "0.024 (0.014 to 0.034)", "5 seeds, 128 prompts each",
                  "below 0.02", "32 seeds", "At N = 8."):  # fmt: skip
         assert part in text, part
+
+
+def test_malformed_claims_and_estimates_are_refused():
+    with pytest.raises(InputError, match="the relation of claim 'C1' is '<='; expected one of '<', '>'"):
+        replace(BELOW, relation="<=")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the conditions of claim 'C1' are 'N > 2d'; expected a tuple"):
+        replace(BELOW, conditions="N > 2d")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="an estimate of claim 'C1' is .*; expected an Estimate"):
+        judge(BELOW, 0.01)  # type: ignore[arg-type]

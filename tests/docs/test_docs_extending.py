@@ -40,7 +40,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     finally:
         for name in [n for n, module in sys.modules.items() if is_below(module, tmp_path)]:
             del sys.modules[name]
-    assert ran == {"saved": 8, "python": 6, "console": 6}
+    assert ran == {"saved": 10, "python": 7, "console": 7}
     assert Path("hard-tanh/report.html").is_file()
     assert Path("regression/figures/error.svg").is_file()
 

@@ -45,6 +45,13 @@ class Signs(Regression):
         return Prompts(drawn.inputs, signs.clone(), num_examples, signs)
 
 
+class Listed(Regression):
+    """Says its scalars wrongly."""
+
+    def scalars(self):
+        return ["active"]
+
+
 class Ones:
     """Predicts ``value``."""
 

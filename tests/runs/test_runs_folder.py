@@ -229,9 +229,14 @@ def test_a_mixture_of_code_is_reported(folder):
     run(folder, stream=stream)
     other, unknown, now = (f"iclab {__version__}, code {c}" for c in ("0123456789abcdef", "not recorded", code))
     assert stream.getvalue().splitlines()[0] == (
-        f"warning: 2 of 3 finished cells were computed by other code ({other}; {unknown}) than the cells to come "
-        f"({now}); the report says so; choose another --out to compute all cells anew"
+        f"warning: 2 of 3 finished cells were computed by other code ({other}; {unknown}) than is here now "
+        f"({now}), and are kept; choose another --out to compute all cells anew"
     )
+    again = io.StringIO()
+    kept = [path.stat().st_mtime_ns for path in cells]
+    run(folder, stream=again)  # nothing is left to compute, and it is said all the same
+    assert again.getvalue().splitlines()[0].startswith("warning: 2 of 4 finished cells were computed by other code")
+    assert [path.stat().st_mtime_ns for path in cells] == kept
     counts = {other: 1, unknown: 1, now: 2}
     assert json.loads((folder / "environment.json").read_text())["cells_by_code"] == counts
     page = (folder / "report.html").read_text()

@@ -186,7 +186,7 @@ def test_an_own_learner_is_pretrained_on_the_prompts_of_the_cell_and_repeats_its
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"prompts": {"kind": "own", "family": "own_axes"}}, "prompts.family is called 'own_axes'; expected package"),
+        ({"prompts": {"kind": "own", "family": "own_axes"}}, "prompts.family is 'own_axes'; expected module:object"),
         ({"prompts": {"kind": "own", "family": "own_axes:Nothing"}}, "own_axes has no 'Nothing'"),
         ({"prompts": {"kind": "own", "family": "no_such_module:A"}}, "cannot be imported"),
         ({"prompts": {"kind": "own", "family": "own_axes:NOT_CALLABLE"}}, "is int; expected a class or a function"),
@@ -224,6 +224,20 @@ def test_an_own_learner_is_pretrained_on_the_prompts_of_the_cell_and_repeats_its
                 }
             },
             "learners.a.training: curriculum.noise is no scalar of Regression; expected one of num_examples",
+        ),
+        (
+            {
+                "prompts": {"kind": "own", "family": "own_axes:Listed"},
+                "learners": {"a": {"kind": "deep", "training": {"curriculum": {"active": {"until": 9}}}}},
+            },
+            "scalars() of Listed returns ['active']; expected a mapping of names to numbers",
+        ),
+        (
+            {
+                "prompts": {"kind": "own", "family": "own_axes:Regression", "arguments": {"offset": "wide"}},
+                "learners": {"a": LEARNERS["joint"]},
+            },
+            "prompts.family 'own_axes:Regression' cannot draw prompts (TypeError: ",
         ),
     ],
 )

@@ -13,14 +13,19 @@ from iclab.studies.error.scaling import scaling
 LENGTHS = [32, 64, 128, 256, 512, 1024]
 
 
-def _results(needed: dict[int, float], axis: str = "ambient_dim", seeds: int = 5) -> Results:
+def _results(needed: dict[int, float], axis: str = "ambient_dim", seeds: int = 5, kind: str = "one_layer") -> Results:
     """Error curves ``c_x / N`` whose N at error 0.5 is ``needed[x]``, but for a per cent from seed to seed."""
     rows = [
         {"experiment": "e", "cell": f"{x}-{seed}", "learner": "Mamba", axis: x, "seed": seed, "num_examples": n,
          "metric": "squared_error", "statistic": "mean", "value": 0.5 * reach * (1 + 0.01 * seed) / n}
         for x, reach in needed.items() for seed in range(seeds) for n in LENGTHS
     ]  # fmt: skip
-    cells = [{"id": f"{x}-{seed}", "config": {"prompts": {axis: x}}} for x in needed for seed in range(seeds)]
+    learners = {"mamba": {"kind": kind, "label": "Mamba"}}
+    cells = [
+        {"id": f"{x}-{seed}", "config": {"prompts": {axis: x}, "learners": learners}}
+        for x in needed
+        for seed in range(seeds)
+    ]
     experiment: dict[str, Any] = {
         "grid": {f"prompts.{axis}": list(needed), "seed": list(range(seeds))},
         "axes": {},
@@ -57,6 +62,12 @@ def test_two_measured_values_are_no_verdict_and_three_are_one():
     assert steep.estimate.value == pytest.approx(1.0)
     few = _read({16: 100.0, 32: 100.0, 64: 100.0}, seeds=4)[2]
     assert (few.verdict, few.reason, few.size_that_could_decide) == ("undecided", "few seeds", Size(seeds=5))
+
+
+def test_the_claims_are_about_pretrained_models():
+    results = _results({16: 100.0, 32: 100.0, 64: 100.0}, kind="own")
+    figures, tables, claims = scaling(results, ["ambient_dim"], {"Mamba": "model"})
+    assert (len(figures), len(tables), claims) == (1, 1, [])
 
 
 def test_a_hidden_small_end_is_left_out_and_bounds_the_exponent():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from iclab.errors import InputError, cut, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +62,15 @@ class Claim:
     conditions: tuple[str, ...] = ()
     tolerance: float = 0.0
     refutable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.relation not in get_args(Relation):
+            known = listed(get_args(Relation))
+            raise InputError(f"the relation of claim {self.id!r} is {cut(self.relation)}; expected one of {known}")
+        if isinstance(self.conditions, str) or not all(isinstance(text, str) for text in self.conditions):
+            raise InputError(
+                f"the conditions of claim {self.id!r} are {cut(self.conditions)}; expected a tuple of strings"
+            )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from iclab.claims.claim import VERDICTS, Claim, ClaimResult, Estimate, Reason, Relation, Rule, Size, Verdict
+from iclab.errors import InputError, cut
 
 MIN_SEEDS = 5
 """Seeds that a verdict needs: fewer have no interval that says anything of other seeds."""
@@ -72,7 +73,9 @@ def judge(
     Returns:
         The verdict with the rules that it followed.
     """
-    numbers = (estimates,) if isinstance(estimates, Estimate) else tuple(estimates)
+    numbers = tuple(estimates) if isinstance(estimates, Sequence) else (estimates,)
+    if not all(isinstance(number, Estimate) for number in numbers):
+        raise InputError(f"an estimate of claim {claim.id!r} is {cut(numbers)}; expected an Estimate, or several")
     found = ClaimResult(
         claim,
         "not applicable" if unmet else "undecided",

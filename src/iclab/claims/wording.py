@@ -94,8 +94,10 @@ def reason_text(result: ClaimResult) -> str:
     if result.reason == "whole interval":
         exact = all(e.interval is not None and e.interval.kind == "exact" for e in result.estimates)
         many = len(result.estimates) > 1
-        it = ("All numbers are." if many else "It is.") if exact else f"The whole interval{' of each' * many} is."
-        text = it if result.verdict == "supported" else "It is not." if exact else "No part of its interval is."
+        one = "Each number" if many else "The number"
+        holds = one if exact else f"The whole interval{' of each' * many}"
+        fails = "The number does not satisfy" if exact else "No part of its interval satisfies"
+        text = f"{holds} satisfies the claim." if result.verdict == "supported" else f"{fails} the claim."
     size = result.size_that_could_decide
     if size is not None:
         parts = [(size.seeds, "seed"), (size.prompts, "prompt"), (size.values, "measured value")]

@@ -109,7 +109,7 @@ def _default(info: FieldInfo) -> str:
     value = to_jsonable_python(info.get_default(call_default_factory=True))
     if isinstance(value, dict):
         # The keys of a section have defaults of their own; of entries, the names say most.
-        return value["kind"] if isinstance(value.get("kind"), str) else ", ".join(value)
+        return value["kind"] if isinstance(value.get("kind"), str) else ", ".join(value) or "none"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_DEFAULT else f"{text[: _LONGEST_DEFAULT - 3]}..."
 
@@ -155,6 +155,8 @@ def _typed(schema: dict[str, Any]) -> str:
     if kind == "object":
         items = schema.get("additionalProperties")
         inside = _phrase(items) if isinstance(items, dict) else ""
+        if items is True:
+            inside = "anything"
         return f"a mapping of names to {inside}" if inside else f"{_SECTION}{schema.get('title', '')}"
     return {"string": "a string", "boolean": "true or false", "null": "null"}[kind]
 

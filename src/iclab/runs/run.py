@@ -114,9 +114,9 @@ def run_experiment(
         finished = [read_cell(run.cell(cell)).record for cell in run.finished(experiment)]
         pending = [cell for cell in resolved.cells if not is_finished(run.cell(cell.id))]
         failed: dict[str, str] = {}
+        _warn_of_other_code(finished, codes.values(), stream)
         if pending:
             chosen = choose_workers(engine, workers, execution, len(pending))
-            _warn_of_other_code(finished, codes.values(), stream)
             if not quiet:
                 _announce(resolved, pending, chosen, stream)
             recorded = {
@@ -238,6 +238,6 @@ def _warn_of_other_code(finished: Sequence[dict[str, Any]], codes: Iterable[str 
         say(
             stream,
             f"warning: {others.total()} of {len(finished)} finished cells were computed by other code "
-            f"({'; '.join(sorted(others))}) than the cells to come ({now}); the report says so; "
-            "choose another --out to compute all cells anew",
+            f"({'; '.join(sorted(others))}) than is here now ({now}), and are kept; choose another --out to compute "
+            "all cells anew",
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from iclab.errors import InputError
+from iclab.errors import InputError, cut
 from iclab.experiments.kind import Config
 from iclab.experiments.sections.backbones import Backbone, MambaBackbone
 from iclab.experiments.sections.base import LearnerSection, Setting
@@ -96,7 +96,12 @@ class Training(_TRAINING):
         """
         from iclab.pretraining import Curriculum
 
-        stops = {"num_examples": self.num_examples, **prompts.scalars()}
+        scalars = prompts.scalars()
+        if not isinstance(scalars, Mapping):
+            raise InputError(
+                f"scalars() of {type(prompts).__name__} returns {cut(scalars)}; expected a mapping of names to numbers"
+            )
+        stops = {"num_examples": self.num_examples, **scalars}
         for name in self.curriculum:
             if name not in stops:
                 raise InputError(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -50,7 +52,8 @@ class OwnPrompts(PromptsSection):
         from iclab.prompts import Stream
         from iclab.prompts.distribution import sample_checked
 
-        return sample_checked(self.build(seed), Stream(seed).child("labels"), _PROBED, 8, 1).example_labels
+        with _named_errors(f"prompts.family {self.family!r}", "cannot draw prompts"):
+            return sample_checked(self.build(seed), Stream(seed).child("labels"), _PROBED, 8, 1).example_labels
 
     def draw_seconds(self, seed: int, num_prompts: float, length: float) -> float:
         drawn = num_prompts * self.build(seed).prompt_bytes(math.ceil(length), 0)
@@ -133,14 +136,24 @@ def _built(key: str, name: str, arguments: dict[str, Any], seed: int) -> Any:
             arguments = {**arguments, "seed": seed}
         signature.bind(**arguments)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{key} {name!r} does not take these arguments ({error}); fix its arguments") from None
-    try:
+        raise InputError(
+            f"{key} {name!r} does not take these arguments ({error}); name them under arguments, and let "
+            "the call return the object that is wanted"
+        ) from None
+    with _named_errors(f"{key} {name!r}", "cannot be built"):
         return make(**arguments)
+
+
+@contextmanager
+def _named_errors(what: str, failure: str) -> Iterator[None]:
+    """Raise what a user's own code raises as an `InputError` that says of what; such code may raise anything."""
+    try:
+        yield
     except InputError as error:
-        raise InputError(f"{key} {name!r}: {error}") from None
-    except Exception as error:  # a user's own code may raise anything
+        raise InputError(f"{what}: {error}") from None
+    except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise InputError(f"{key} {name!r} cannot be built ({reason}); fix its arguments or its code") from error
+        raise InputError(f"{what} {failure} ({reason}); fix its arguments or its code") from error
 
 
 def _module_of(name: str) -> frozenset[str]:

@@ -61,7 +61,7 @@ def scaling(
                     rows.append(
                         [point.title, short, f"{target:g}", name, *_slope_cells(slope), crossings_text(reached)]
                     )
-                    if role == "model" and target == TARGETS[-1]:
+                    if role == "model" and target == TARGETS[-1] and _is_pretrained(point, name):
                         claims.append(_claim(name, dimension, point, target, slope, reached))
                 title = f"N that reaches error {target:g}" + (f", {point.title}" if point.title else "")
                 panels.append(Panel(title, short, "context examples N", curves, "log2", "log2"))
@@ -82,6 +82,12 @@ def scaling(
         columns = ["at", "axis", "error", "learner", "exponent", "values used", "left out", "N by value"]
         tables.append(Table("scaling", caption, columns, rows))
     return figures, tables, claims
+
+
+def _is_pretrained(point: GridPoint, name: str) -> bool:
+    """Whether a learner is one of the models that the claims are about, and no estimator or learner of a user's own."""
+    sections = {section["label"] or key: section for key, section in point.config["learners"].items()}
+    return sections.get(name, {}).get("kind") in ("one_layer", "deep")
 
 
 def _seeds(errors: pd.DataFrame) -> str:
