@@ -172,5 +172,5 @@ def test_malformed_claims_and_estimates_are_refused():
         replace(BELOW, relation="<=")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="the conditions of claim 'C1' are 'N > 2d'; expected a tuple"):
         replace(BELOW, conditions="N > 2d")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="an estimate of claim 'C1' is .*; expected an Estimate"):
+    with pytest.raises(InputError, match=r"an estimate of claim 'C1' is .*; expected an Estimate"):
         judge(BELOW, 0.01)  # type: ignore[arg-type]

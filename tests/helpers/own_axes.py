@@ -48,7 +48,7 @@ class Signs(Regression):
 class Listed(Regression):
     """Says its scalars wrongly."""
 
-    def scalars(self):
+    def scalars(self):  # type: ignore[override]
         return ["active"]
 
 
